@@ -1,0 +1,106 @@
+/*
+ * Where a table's files are: one small vtable, so that the commit protocol and everything above it can be tested against a store
+ * in memory that fails on command. Names are relative to the table's root, `/` separated, never absolute, never with `..`
+ * (`_versions/1.manifest`, `tree/feat/x/_versions/...`).
+ *
+ * Calls are system calls in spirit: one step each, so that whoever orders them (publish.c) shows the order in one place.
+ * All of them may be used from several threads at once on one store.
+ */
+#ifndef PF_STORE_H
+#define PF_STORE_H
+
+#include <stdbool.h>
+
+#include "buf.h"
+#include "error.h"
+#include "wire.h"
+
+struct pf_store;
+
+/* What identifies a file and tells whether it is still the one that was read. */
+struct pf_stat {
+	uint64_t dev, ino, size;
+	int64_t mtime_ns, ctime_ns;
+	bool is_dir;
+};
+
+/* Same file, same content as far as storage can tell: dev, ino, size and mtime (ctime changes when a staged file is unlinked). */
+bool pf_stat_same(const struct pf_stat *a, const struct pf_stat *b);
+
+/* An open file to read. Its bytes are reached through `r`, whose size is the size at open; a file that got shorter reads as -EIO. */
+struct pf_file {
+	struct pf_reader r;
+	struct pf_stat st;
+	struct pf_store *store;
+};
+
+/* A new file being written, not yet under its final name. */
+struct pf_stage {
+	struct pf_store *store;
+};
+
+/* One directory entry. Return 0 to go on; anything else stops the listing and is returned by it. */
+typedef int (*pf_list_fn)(void *arg, const char *name, bool is_dir);
+
+struct pf_store_ops {
+	/* -ENOENT no such file; -EISDIR a directory; -EACCES, -EIO ... as storage says. */
+	int (*open)(struct pf_store *st, const char *name, struct pf_file **out);
+	void (*close)(struct pf_file *f);
+	int (*stat)(struct pf_store *st, const char *name, struct pf_stat *out);
+	/* Every entry but `.` and `..`, in no order. -ENOENT if the directory is missing. */
+	int (*list)(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg);
+
+	/* Create `name` for writing; -EEXIST if it is there. */
+	int (*create)(struct pf_store *st, const char *name, struct pf_stage **out);
+	int (*write)(struct pf_stage *sg, const void *p, size_t n);                     /* all of it, at the end */
+	int (*copy)(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len); /* all of it, at the end, in the kernel where it can */
+	int (*sync)(struct pf_stage *sg);                                               /* contents durable */
+	void (*discard)(struct pf_stage *sg);                                           /* close the handle; the file stays under its name */
+
+	int (*link)(struct pf_store *st, const char *from, const char *to);   /* -EEXIST: somebody else has the name */
+	int (*rename)(struct pf_store *st, const char *from, const char *to); /* replaces */
+	int (*unlink)(struct pf_store *st, const char *name);
+	int (*mkdir)(struct pf_store *st, const char *dir);                   /* with its parents; 0 if it is there */
+	int (*sync_dir)(struct pf_store *st, const char *dir);
+	/* 0 if files could be created in `dir`; -EROFS, -EACCES as storage says. Nothing is created. */
+	int (*writable)(struct pf_store *st, const char *dir);
+	void (*free)(struct pf_store *st);
+};
+
+struct pf_store {
+	const struct pf_store_ops *ops;
+	char *where; /* the root as the user spelled it, for sentences */
+};
+
+/*
+ * The directory `path` (an absolute or relative path, or `file://` and an absolute, percent-encoded path) on a local file system.
+ * It is held open: a later chdir, or a mount over the path, does not move it.
+ *   -ENOENT, -ENOTDIR, -EACCES; other URI schemes are -EOPNOTSUPP.
+ */
+int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *why);
+void pf_store_free(struct pf_store *st);
+void pf_store_freep(struct pf_store **st);
+
+/* The calls of the vtable, by name; see there for results. */
+int pf_store_open(struct pf_store *st, const char *name, struct pf_file **out);
+void pf_file_close(struct pf_file *f);
+void pf_file_closep(struct pf_file **f);
+int pf_store_stat(struct pf_store *st, const char *name, struct pf_stat *out);
+int pf_store_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg);
+int pf_store_create(struct pf_store *st, const char *name, struct pf_stage **out);
+int pf_stage_write(struct pf_stage *sg, const void *p, size_t n);
+int pf_stage_copy(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len);
+int pf_stage_sync(struct pf_stage *sg);
+void pf_stage_discard(struct pf_stage *sg);
+void pf_stage_discardp(struct pf_stage **sg);
+int pf_store_link(struct pf_store *st, const char *from, const char *to);
+int pf_store_rename(struct pf_store *st, const char *from, const char *to);
+int pf_store_unlink(struct pf_store *st, const char *name);
+int pf_store_mkdir(struct pf_store *st, const char *dir);
+int pf_store_sync_dir(struct pf_store *st, const char *dir);
+int pf_store_writable(struct pf_store *st, const char *dir);
+
+/* A whole small file. -EFBIG if it is longer than max (nothing is read then). */
+int pf_store_get(struct pf_store *st, const char *name, size_t max, struct pf_buf *out);
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * A store in memory for tests: same contract as store.h, plus faults. Call N is the Nth call of the vtable (any of open, read, stat,
+ * list, create, write, copy, sync, link, rename, unlink, mkdir, sync_dir), counted from 1.
+ */
+#ifndef PF_STORE_MEM_H
+#define PF_STORE_MEM_H
+
+#include "store.h"
+
+int pf_store_mem_new(struct pf_store **out);
+
+/* Put or replace a file's bytes directly, outside the counted calls; parents are made. */
+int pf_store_mem_put(struct pf_store *st, const char *name, const void *data, size_t len);
+int pf_store_mem_del(struct pf_store *st, const char *name);
+
+enum pf_fault {
+	PF_FAULT_NONE,
+	PF_FAULT_BEFORE, /* the call fails and did nothing */
+	PF_FAULT_AFTER,  /* the call took effect, and still reports the error */
+};
+
+/* Make call number `nth` from now (1 = the next) fail with err; 0 clears. `forever`: that call and all after it (the disk is gone). */
+void pf_store_mem_fault(struct pf_store *st, unsigned nth, enum pf_fault kind, int err, bool forever);
+
+/* Calls made so far, and a hook run before each one (to script what others do to the table in between); op is "link", "stat" ... */
+unsigned pf_store_mem_calls(const struct pf_store *st);
+typedef void (*pf_store_mem_hook)(void *arg, struct pf_store *st, const char *op, const char *name);
+void pf_store_mem_set_hook(struct pf_store *st, pf_store_mem_hook hook, void *arg);
+
+#endif
