@@ -37,7 +37,10 @@ struct pf_time pf_time_now(void);
  */
 int pf_time_parse(const char *s, size_t len, struct pf_time now, struct pf_time *out, struct pf_why *why);
 
-/* RFC 3339 with `Z`; the fraction only if it is not zero, without trailing zeros. Parses back to the same value. */
+/*
+ * RFC 3339 with `Z`; the fraction only if it is not zero, without trailing zeros. Parses back to the same value.
+ * A value that is not pf_time_valid is written `@SECONDS`, for reports about damage.
+ */
 void pf_time_format(struct pf_time t, char out[PF_TIME_TEXT]);
 
 struct pf_uuid {
@@ -72,8 +75,16 @@ int pf_percent_encode(const char *s, size_t len, struct pf_buf *out);
 /* Append s decoded. -EINVAL: `%` without two hex digits, or %00. */
 int pf_percent_decode(const char *s, size_t len, struct pf_buf *out, struct pf_why *why);
 
-/* Append s so that a terminal and a reader survive it: control characters, backslash and invalid UTF-8 as \xNN or \n, \r, \t, \\. */
+/*
+ * Append s so that a terminal and a reader survive it: control characters, backslash, invalid UTF-8 and characters that do
+ * not show (BOM, no-break space, marks of direction) as \xNN or \n, \r, \t, \\.
+ */
 int pf_text_escape(const char *s, size_t len, struct pf_buf *out);
+
+#define PF_QUOTE_TEXT 128
+
+/* For a sentence: s escaped as above between double quotes, cut with `...` if it is long. Returns out. */
+const char *pf_text_quote(const char *s, size_t len, char out[PF_QUOTE_TEXT]);
 
 /* Decimal u64, all of s, digits only, no leading zero but "0" itself. -EINVAL otherwise. */
 int pf_u64_parse(const char *s, size_t len, uint64_t *out);
