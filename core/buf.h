@@ -9,7 +9,10 @@ struct pf_buf {
 	size_t len, cap;
 };
 
-#define PF_BUF_INIT { NULL, 0, 0 }
+#define PF_BUF_INIT                                                                                                    \
+	{                                                                                                              \
+		NULL, 0, 0                                                                                             \
+	}
 
 void pf_buf_release(struct pf_buf *b); /* frees, and makes it empty again */
 void pf_buf_reset(struct pf_buf *b);   /* empty, memory kept */

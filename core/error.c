@@ -34,9 +34,8 @@ int pf_why_default(struct pf_why *why, int err, const char *fmt, ...)
 static const struct {
 	int code, mount, exit;
 } table[] = {
-	{ EINVAL, EINVAL, 2 },       { ENAMETOOLONG, ENAMETOOLONG, 2 }, { EBUSY, EBUSY, 4 },
-	{ ESTALE, EAGAIN, 1 },       { EAGAIN, EAGAIN, 75 },            { EINPROGRESS, EINPROGRESS, 76 },
-	{ EBADMSG, EUCLEAN, 3 },
+	{ EINVAL, EINVAL, 2 },	{ ENAMETOOLONG, ENAMETOOLONG, 2 }, { EBUSY, EBUSY, 4 },	    { ESTALE, EAGAIN, 1 },
+	{ EAGAIN, EAGAIN, 75 }, { EINPROGRESS, EINPROGRESS, 76 },  { EBADMSG, EUCLEAN, 3 },
 };
 
 int pf_error_errno(int err)

@@ -38,7 +38,10 @@ struct pf_why {
 	char text[PF_WHY_MAX];
 };
 
-#define PF_WHY_INIT { "" }
+#define PF_WHY_INIT                                                                                                    \
+	{                                                                                                              \
+		""                                                                                                     \
+	}
 
 /* Write the sentence (cut at PF_WHY_MAX - 1 bytes) and return err, so that `return pf_why_set(why, -EBADMSG, ...)` reads well. */
 int pf_why_set(struct pf_why *why, int err, const char *fmt, ...) _printf_(3, 4);

@@ -52,15 +52,16 @@ struct pf_store_ops {
 
 	/* Create `name` for writing; -EEXIST if it is there. */
 	int (*create)(struct pf_store *st, const char *name, struct pf_stage **out);
-	int (*write)(struct pf_stage *sg, const void *p, size_t n);                     /* all of it, at the end */
-	int (*copy)(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len); /* all of it, at the end, in the kernel where it can */
-	int (*sync)(struct pf_stage *sg);                                               /* contents durable */
-	void (*discard)(struct pf_stage *sg);                                           /* close the handle; the file stays under its name */
+	int (*write)(struct pf_stage *sg, const void *p, size_t n); /* all of it, at the end */
+	int (*copy)(struct pf_stage *sg, struct pf_file *from, uint64_t off,
+		    uint64_t len);	      /* all of it, at the end, in the kernel where it can */
+	int (*sync)(struct pf_stage *sg);     /* contents durable */
+	void (*discard)(struct pf_stage *sg); /* close the handle; the file stays under its name */
 
 	int (*link)(struct pf_store *st, const char *from, const char *to);   /* -EEXIST: somebody else has the name */
 	int (*rename)(struct pf_store *st, const char *from, const char *to); /* replaces */
 	int (*unlink)(struct pf_store *st, const char *name);
-	int (*mkdir)(struct pf_store *st, const char *dir);                   /* with its parents; 0 if it is there */
+	int (*mkdir)(struct pf_store *st, const char *dir); /* with its parents; 0 if it is there */
 	int (*sync_dir)(struct pf_store *st, const char *dir);
 	/* 0 if files could be created in `dir`; -EROFS, -EACCES as storage says. Nothing is created. */
 	int (*writable)(struct pf_store *st, const char *dir);

@@ -16,7 +16,7 @@ int pf_store_mem_del(struct pf_store *st, const char *name);
 enum pf_fault {
 	PF_FAULT_NONE,
 	PF_FAULT_BEFORE, /* the call fails and did nothing */
-	PF_FAULT_AFTER,  /* the call took effect, and still reports the error */
+	PF_FAULT_AFTER,	 /* the call took effect, and still reports the error */
 };
 
 /* Make call number `nth` from now (1 = the next) fail with err; 0 clears. `forever`: that call and all after it (the disk is gone). */

@@ -17,8 +17,8 @@ struct pf_time {
 };
 
 #define PF_TIME_MIN_SEC (-62135596800LL) /* 0001-01-01T00:00:00Z */
-#define PF_TIME_MAX_SEC 253402300799LL   /* 9999-12-31T23:59:59Z */
-#define PF_TIME_TEXT    32               /* room for the longest form and its NUL */
+#define PF_TIME_MAX_SEC 253402300799LL	 /* 9999-12-31T23:59:59Z */
+#define PF_TIME_TEXT	32		 /* room for the longest form and its NUL */
 
 /* Negative, 0 or positive, as memcmp. Full precision. */
 int pf_time_cmp(struct pf_time a, struct pf_time b);

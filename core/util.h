@@ -7,16 +7,16 @@
 #include <stdlib.h>
 
 /* Run fn(&var) when var leaves its scope. */
-#define _cleanup_(fn)   __attribute__((cleanup(fn)))
-#define _printf_(f, a)  __attribute__((format(printf, f, a)))
-#define ARRAY_LEN(a)    (sizeof(a) / sizeof((a)[0]))
+#define _cleanup_(fn)  __attribute__((cleanup(fn)))
+#define _printf_(f, a) __attribute__((format(printf, f, a)))
+#define ARRAY_LEN(a)   (sizeof(a) / sizeof((a)[0]))
 
 /* Take the pointer out of a local, so that its cleanup finds NULL. */
-#define STEAL(p)                        \
-	({                              \
-		__typeof__(p) _p = (p); \
-		(p) = NULL;             \
-		_p;                     \
+#define STEAL(p)                                                                                                       \
+	({                                                                                                             \
+		__typeof__(p) _p = (p);                                                                                \
+		(p) = NULL;                                                                                            \
+		_p;                                                                                                    \
 	})
 
 /* For `_cleanup_(pf_freep) char *s`. */

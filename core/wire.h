@@ -29,8 +29,8 @@ struct pf_field {
 	enum pf_wire_type type;
 	uint64_t start; /* of the tag */
 	uint64_t value; /* of the payload: after the length for PF_WIRE_LEN */
-	uint64_t len;   /* of the payload; start of the next field = value + len */
-	uint64_t num;   /* the value of a VARINT, I64 or I32; 0 for LEN */
+	uint64_t len;	/* of the payload; start of the next field = value + len */
+	uint64_t num;	/* the value of a VARINT, I64 or I32; 0 for LEN */
 };
 
 #define PF_WIRE_WINDOW 65536

@@ -1,0 +1,46 @@
+/*
+ * One line of versions, main or a named branch, and its head. The head is asked of storage on every call and never answered from memory
+ * alone: a remembered manifest is used again only if its file is still the same one and no next version exists (design: sections 2 and 7).
+ */
+#ifndef PF_BRANCH_H
+#define PF_BRANCH_H
+
+#include "manifest.h"
+#include "refs.h"
+
+struct pf_branch;
+
+/*
+ * Open main (name NULL or "main") or a named branch of the table in `st`. Borrows `st`. Reads the directory once.
+ *   -ENOENT      not a Lance table (no _versions/ with a manifest), or no such branch
+ *   -EBADMSG     both naming schemes in one directory, a damaged head or ref
+ *   -EOPNOTSUPP  an unknown reader feature bit, named
+ */
+int pf_branch_open(struct pf_store *st, const char *name, struct pf_branch **out, struct pf_why *why);
+void pf_branch_free(struct pf_branch *b);
+void pf_branch_freep(struct pf_branch **b);
+
+struct pf_store *pf_branch_store(const struct pf_branch *b);
+const char *pf_branch_name(const struct pf_branch *b); /* NULL on main */
+const char *pf_branch_dir(const struct pf_branch *b);  /* "" or "tree/feat/x/" */
+
+/* The branch id as its ref says now: "" on main. -ENOENT if the branch is gone. */
+int pf_branch_id(struct pf_branch *b, char out[PF_BRANCH_ID_TEXT], struct pf_why *why);
+
+/*
+ * The head as storage has it at this moment, flags checked for reading. A reference belongs to the caller. Two stats when nothing changed; one
+ * manifest walk for a new head; a directory scan only at first and when the remembered head's file is gone or replaced. Thread-safe.
+ */
+int pf_branch_head(struct pf_branch *b, struct pf_manifest **out, struct pf_why *why);
+
+/* The manifest of a given version (either scheme). -ENOENT if it is not there. */
+int pf_branch_version(struct pf_branch *b, uint64_t version, struct pf_manifest **out, struct pf_why *why);
+
+/* All attached versions in _versions/, ascending; *v is malloc'ed and belongs to the caller. One scan. -EBADMSG on mixed naming schemes. */
+struct pf_version_entry {
+	uint64_t version;
+	bool v2;
+};
+int pf_branch_versions(struct pf_branch *b, struct pf_version_entry **v, size_t *n, struct pf_why *why);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * pinctl check: walk every manifest and transaction of a table, all branches, and say what is wrong, in words. Reads only.
+ */
+#ifndef PF_CHECK_H
+#define PF_CHECK_H
+
+#include "branch.h"
+
+enum pf_severity { PF_NOTE, PF_DAMAGE };
+
+struct pf_finding {
+	enum pf_severity
+		severity;   /* a note is something unusual that breaks nothing (a stale hint, staging leftovers) */
+	const char *branch; /* NULL: main */
+	uint64_t version;   /* 0: not about one version */
+	const char *file;   /* name in the store */
+	const char *text;
+};
+
+struct pf_check_totals {
+	uint64_t branches, manifests, transactions, pins, notes, damages;
+};
+
+/* Calls `found` for each finding, in a stable order; its non-zero return stops the walk and is returned. 0 even with damage: see totals. */
+int pf_check(struct pf_store *st, int (*found)(void *arg, const struct pf_finding *f), void *arg,
+	     struct pf_check_totals *out, struct pf_why *why);
+
+#endif

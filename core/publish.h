@@ -1,0 +1,44 @@
+/*
+ * One commit attempt: from a base manifest to a durable next version, or a definite no (design: section 1, "Local publication").
+ * Knows nothing of pins; pin commits and, later, prepared work and the gateway share it.
+ *
+ * Order, and why:
+ *   1. transaction file: written under a temporary name, fsynced, renamed, directory fsynced: no manifest is ever visible whose transaction is not
+ *   2. manifest staged as _versions/.tmp*, fsynced: complete before it has a name
+ *   3. link(2) to its final name: atomic, and fails if somebody else has the version
+ *   4. _versions fsynced: durable before anybody is told
+ *   5. read back and compare the transaction uuid; check that the version is on the head's line; V1: look for a migration to V2 names
+ *   6. hint file, best effort; staged name unlinked
+ */
+#ifndef PF_PUBLISH_H
+#define PF_PUBLISH_H
+
+#include "branch.h"
+#include "txn.h"
+
+struct pf_publish {
+	const struct pf_manifest *base;
+	struct pf_time timestamp; /* of the new manifest */
+	uint64_t writer_flags;
+	const struct pf_pins *pins; /* the complete list of the new head */
+	const struct pf_txn *
+		txn; /* read_version and uuid set by the caller; a fresh uuid for each operation, kept over its retries */
+};
+
+/*
+ * Try to make base->version + 1.
+ *   0             it is the next version, durable, read back; *out is it
+ *   -ESTALE       known lost: somebody else has that version, or ours is not on the head's line; nothing of ours is left
+ *   -EINPROGRESS  it may have landed (link, fsync or read-back reported an error): settle by txn uuid, see pf_publish_settle
+ *   other         known not committed; storage's error
+ */
+int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manifest **out, struct pf_why *why);
+
+/*
+ * Did the transaction `uuid` land at `version`, on the head's line? 1 yes (made durable now, *out is the manifest), 0 no, -EINPROGRESS
+ * still unknown.
+ */
+int pf_publish_settle(struct pf_branch *b, uint64_t version, const char *uuid, struct pf_manifest **out,
+		      struct pf_why *why);
+
+#endif
