@@ -1,7 +1,8 @@
 /*
  * Where a table's files are: one small vtable, so that the commit protocol and everything above it can be tested against a store
- * in memory that fails on command. Names are relative to the table's root, `/` separated, never absolute, never with `..`
- * (`_versions/1.manifest`, `tree/feat/x/_versions/...`).
+ * in memory that fails on command. Names are relative to the table's root, `/` separated, one spelling for each file
+ * (`_versions/1.manifest`, `tree/feat/x/_versions/...`). `.` is the root; other `.` or empty components, absolute names and `..`
+ * are -EINVAL.
  *
  * Calls are system calls in spirit: one step each, so that whoever orders them (publish.c) shows the order in one place.
  * All of them may be used from several threads at once on one store.
@@ -27,7 +28,10 @@ struct pf_stat {
 /* Same file, same content as far as storage can tell: dev, ino, size and mtime (ctime changes when a staged file is unlinked). */
 bool pf_stat_same(const struct pf_stat *a, const struct pf_stat *b);
 
-/* An open file to read. Its bytes are reached through `r`, whose size is the size at open; a file that got shorter reads as -EIO. */
+/*
+ * An open file to read. Its bytes are reached through `r`, whose size is the size at open: beyond it is -EBADMSG, and a file
+ * that got shorter since reads as -EIO.
+ */
 struct pf_file {
 	struct pf_reader r;
 	struct pf_stat st;
@@ -43,25 +47,31 @@ struct pf_stage {
 typedef int (*pf_list_fn)(void *arg, const char *name, bool is_dir);
 
 struct pf_store_ops {
-	/* -ENOENT no such file; -EISDIR a directory; -EACCES, -EIO ... as storage says. */
+	/*
+	 * -ENOENT no such file; -ENOTDIR a parent is a file; -EISDIR a directory; -EBADMSG another kind of file; -EACCES, -EIO ... as
+	 * storage says. Symbolic links are followed, here, in stat and for the is_dir of list, as Lance does.
+	 */
 	int (*open)(struct pf_store *st, const char *name, struct pf_file **out);
 	void (*close)(struct pf_file *f);
 	int (*stat)(struct pf_store *st, const char *name, struct pf_stat *out);
-	/* Every entry but `.` and `..`, in no order. -ENOENT if the directory is missing. */
+	/* Every entry but `.` and `..`, in no order. -ENOENT if the directory is missing. fn may use the store. */
 	int (*list)(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg);
 
 	/* Create `name` for writing; -EEXIST if it is there. */
 	int (*create)(struct pf_store *st, const char *name, struct pf_stage **out);
 	int (*write)(struct pf_stage *sg, const void *p, size_t n); /* all of it, at the end */
 	int (*copy)(struct pf_stage *sg, struct pf_file *from, uint64_t off,
-		    uint64_t len);	      /* all of it, at the end, in the kernel where it can */
+		    uint64_t len);	      /* the same, from a file of this store, in the kernel where it can */
 	int (*sync)(struct pf_stage *sg);     /* contents durable */
 	void (*discard)(struct pf_stage *sg); /* close the handle; the file stays under its name */
 
-	int (*link)(struct pf_store *st, const char *from, const char *to);   /* -EEXIST: somebody else has the name */
-	int (*rename)(struct pf_store *st, const char *from, const char *to); /* replaces */
+	/* Of files, not of directories. Not repeated on -EINTR: like -EIO, it does not say whether the step was taken. */
+	int (*link)(struct pf_store *st, const char *from, const char *to); /* -EEXIST: somebody else has the name */
+	int (*rename)(struct pf_store *st, const char *from,
+		      const char *to); /* replaces; if both names are one file, both stay */
 	int (*unlink)(struct pf_store *st, const char *name);
-	int (*mkdir)(struct pf_store *st, const char *dir); /* with its parents; 0 if it is there */
+	int (*mkdir)(struct pf_store *st,
+		     const char *dir); /* with its parents, the new ones durable; 0 if it is there */
 	int (*sync_dir)(struct pf_store *st, const char *dir);
 	/* 0 if files could be created in `dir`; -EROFS, -EACCES as storage says. Nothing is created. */
 	int (*writable)(struct pf_store *st, const char *dir);
@@ -76,7 +86,7 @@ struct pf_store {
 /*
  * The directory `path` (an absolute or relative path, or `file://` and an absolute, percent-encoded path) on a local file system.
  * It is held open: a later chdir, or a mount over the path, does not move it.
- *   -ENOENT, -ENOTDIR, -EACCES; other URI schemes are -EOPNOTSUPP.
+ *   -ENOENT, -ENOTDIR, -EACCES; other URI schemes are -EOPNOTSUPP; a malformed file URI is -EINVAL.
  */
 int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *why);
 void pf_store_free(struct pf_store *st);
@@ -101,7 +111,7 @@ int pf_store_mkdir(struct pf_store *st, const char *dir);
 int pf_store_sync_dir(struct pf_store *st, const char *dir);
 int pf_store_writable(struct pf_store *st, const char *dir);
 
-/* A whole small file. -EFBIG if it is longer than max (nothing is read then). */
+/* Append a whole small file to out. -EFBIG if it is longer than max (nothing is read then). */
 int pf_store_get(struct pf_store *st, const char *name, size_t max, struct pf_buf *out);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * A store in memory for tests: same contract as store.h, plus faults. Call N is the Nth call of the vtable (any of open, read, stat,
- * list, create, write, copy, sync, link, rename, unlink, mkdir, sync_dir), counted from 1.
+ * list, create, write, copy, sync, link, rename, unlink, mkdir, sync_dir), counted from 1. Times are ticks of a counter, one for
+ * every change, so that nothing depends on the clock.
  */
 #ifndef PF_STORE_MEM_H
 #define PF_STORE_MEM_H
@@ -19,11 +20,20 @@ enum pf_fault {
 	PF_FAULT_AFTER,	 /* the call took effect, and still reports the error */
 };
 
-/* Make call number `nth` from now (1 = the next) fail with err; 0 clears. `forever`: that call and all after it (the disk is gone). */
+/*
+ * Make call number `nth` from now (1 = the next) fail with err, a negative errno; 0 clears. `forever`: that call and all after it (the
+ * disk is gone: the later ones have no effect).
+ */
 void pf_store_mem_fault(struct pf_store *st, unsigned nth, enum pf_fault kind, int err, bool forever);
 
-/* Calls made so far, and a hook run before each one (to script what others do to the table in between); op is "link", "stat" ... */
+/* Calls made so far. */
 unsigned pf_store_mem_calls(const struct pf_store *st);
+
+/*
+ * A hook run before each call, on the caller's thread and without a lock, to script what others do to the table in between. op is
+ * "link", "stat" ...; name is the file's or directory's, and the new name for link and rename. What the hook itself asks of the
+ * store is not counted, never fails by a fault and runs no hook.
+ */
 typedef void (*pf_store_mem_hook)(void *arg, struct pf_store *st, const char *op, const char *name);
 void pf_store_mem_set_hook(struct pf_store *st, pf_store_mem_hook hook, void *arg);
 
