@@ -1,0 +1,148 @@
+#include "store.h"
+
+#include <string.h>
+
+/*
+ * The one place that decides which names reach a backend, so that no store can be talked out of its root. One file has one
+ * spelling: no empty and no `.` components either, so that names compare as strings. `.` alone is the root.
+ */
+static bool name_ok(const char *name)
+{
+	if (strcmp(name, ".") == 0)
+		return true;
+	for (const char *p = name;; p++) {
+		size_t n = strcspn(p, "/");
+		if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+			return false;
+		p += n;
+		if (!*p)
+			return true;
+	}
+}
+
+bool pf_stat_same(const struct pf_stat *a, const struct pf_stat *b)
+{
+	return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->mtime_ns == b->mtime_ns;
+}
+
+void pf_store_free(struct pf_store *st)
+{
+	if (!st)
+		return;
+	free(st->where);
+	st->ops->free(st);
+}
+
+void pf_store_freep(struct pf_store **st)
+{
+	pf_store_free(*st);
+}
+
+int pf_store_open(struct pf_store *st, const char *name, struct pf_file **out)
+{
+	return name_ok(name) ? st->ops->open(st, name, out) : -EINVAL;
+}
+
+void pf_file_close(struct pf_file *f)
+{
+	if (f)
+		f->store->ops->close(f);
+}
+
+void pf_file_closep(struct pf_file **f)
+{
+	pf_file_close(*f);
+}
+
+int pf_store_stat(struct pf_store *st, const char *name, struct pf_stat *out)
+{
+	return name_ok(name) ? st->ops->stat(st, name, out) : -EINVAL;
+}
+
+int pf_store_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg)
+{
+	return name_ok(dir) ? st->ops->list(st, dir, fn, arg) : -EINVAL;
+}
+
+int pf_store_create(struct pf_store *st, const char *name, struct pf_stage **out)
+{
+	return name_ok(name) ? st->ops->create(st, name, out) : -EINVAL;
+}
+
+int pf_stage_write(struct pf_stage *sg, const void *p, size_t n)
+{
+	return sg->store->ops->write(sg, p, n);
+}
+
+int pf_stage_copy(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len)
+{
+	return sg->store->ops->copy(sg, from, off, len);
+}
+
+int pf_stage_sync(struct pf_stage *sg)
+{
+	return sg->store->ops->sync(sg);
+}
+
+void pf_stage_discard(struct pf_stage *sg)
+{
+	if (sg)
+		sg->store->ops->discard(sg);
+}
+
+void pf_stage_discardp(struct pf_stage **sg)
+{
+	pf_stage_discard(*sg);
+}
+
+int pf_store_link(struct pf_store *st, const char *from, const char *to)
+{
+	return name_ok(from) && name_ok(to) ? st->ops->link(st, from, to) : -EINVAL;
+}
+
+int pf_store_rename(struct pf_store *st, const char *from, const char *to)
+{
+	return name_ok(from) && name_ok(to) ? st->ops->rename(st, from, to) : -EINVAL;
+}
+
+int pf_store_unlink(struct pf_store *st, const char *name)
+{
+	return name_ok(name) ? st->ops->unlink(st, name) : -EINVAL;
+}
+
+int pf_store_mkdir(struct pf_store *st, const char *dir)
+{
+	return name_ok(dir) ? st->ops->mkdir(st, dir) : -EINVAL;
+}
+
+int pf_store_sync_dir(struct pf_store *st, const char *dir)
+{
+	return name_ok(dir) ? st->ops->sync_dir(st, dir) : -EINVAL;
+}
+
+int pf_store_writable(struct pf_store *st, const char *dir)
+{
+	return name_ok(dir) ? st->ops->writable(st, dir) : -EINVAL;
+}
+
+int pf_store_get(struct pf_store *st, const char *name, size_t max, struct pf_buf *out)
+{
+	_cleanup_(pf_file_closep) struct pf_file *f = NULL;
+	int r = pf_store_open(st, name, &f);
+	if (r < 0)
+		return r;
+	if (f->r.size > max)
+		return -EFBIG;
+
+	size_t n = (size_t)f->r.size;
+	r = pf_buf_reserve(out, n);
+	if (r < 0)
+		return r;
+	if (n == 0)
+		return 0; /* an empty buffer has no memory to read into */
+	r = f->r.read(&f->r, 0, out->data + out->len, n);
+	if (r < 0)
+		return r;
+	out->len += n;
+	return 0;
+}

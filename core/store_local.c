@@ -1,0 +1,423 @@
+#include "store.h"
+#include "text.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COPY_CHUNK (1024 * 1024)
+
+struct local {
+	struct pf_store base;
+	int root; /* O_PATH: names the directory itself, whatever happens to the path that led to it */
+};
+
+/* The bases stay first: a reader is its file, a file its local_file. */
+struct local_file {
+	struct pf_file base;
+	int fd;
+};
+
+struct local_stage {
+	struct pf_stage base;
+	int fd;
+};
+
+static int root_of(struct pf_store *st)
+{
+	return ((struct local *)st)->root;
+}
+
+static void closep(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+static void closedirp(DIR **d)
+{
+	if (*d)
+		closedir(*d);
+}
+
+static int64_t ns(struct timespec t)
+{
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void fill_stat(const struct stat *sb, struct pf_stat *out)
+{
+	*out = (struct pf_stat){
+		.dev = sb->st_dev,
+		.ino = sb->st_ino,
+		.size = (uint64_t)sb->st_size,
+		.mtime_ns = ns(sb->st_mtim),
+		.ctime_ns = ns(sb->st_ctim),
+		.is_dir = S_ISDIR(sb->st_mode),
+	};
+}
+
+/* A descriptor or a negative errno. For opens that may be repeated: not for O_EXCL. */
+static int open_at(int dir, const char *name, int flags)
+{
+	int fd = (int)TEMP_FAILURE_RETRY(openat(dir, name, flags | O_CLOEXEC));
+	return fd < 0 ? -errno : fd;
+}
+
+static int read_at(int fd, uint64_t off, void *buf, size_t n)
+{
+	for (uint8_t *p = buf; n > 0;) {
+		ssize_t got = TEMP_FAILURE_RETRY(pread(fd, p, n, (off_t)off));
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			return -EIO; /* shorter than it was */
+		p += got;
+		n -= (size_t)got;
+		off += (uint64_t)got;
+	}
+	return 0;
+}
+
+static int write_all(int fd, const void *buf, size_t n)
+{
+	for (const uint8_t *p = buf; n > 0;) {
+		ssize_t put = TEMP_FAILURE_RETRY(write(fd, p, n));
+		if (put < 0)
+			return -errno;
+		if (put == 0)
+			return -EIO;
+		p += put;
+		n -= (size_t)put;
+	}
+	return 0;
+}
+
+static int local_read(struct pf_reader *r, uint64_t off, void *buf, size_t n)
+{
+	if (off > r->size || n > r->size - off)
+		return -EBADMSG;
+	return read_at(((struct local_file *)r)->fd, off, buf, n);
+}
+
+static int local_open(struct pf_store *st, const char *name, struct pf_file **out)
+{
+	/* Whatever has the name: a FIFO must not make us wait, nor a terminal become ours. */
+	_cleanup_(closep) int fd = open_at(root_of(st), name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	if (fd == -ENXIO)
+		return -EBADMSG; /* a socket, or a device without a driver */
+	if (fd < 0)
+		return fd;
+
+	struct stat sb;
+	if (fstat(fd, &sb) < 0)
+		return -errno;
+	if (S_ISDIR(sb.st_mode))
+		return -EISDIR;
+	if (!S_ISREG(sb.st_mode))
+		return -EBADMSG;
+
+	struct local_file *f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	fill_stat(&sb, &f->base.st);
+	f->base.r = (struct pf_reader){ .read = local_read, .size = f->base.st.size };
+	f->base.store = st;
+	f->fd = fd;
+	fd = -1;
+	*out = &f->base;
+	return 0;
+}
+
+static void local_close(struct pf_file *f)
+{
+	close(((struct local_file *)f)->fd);
+	free(f);
+}
+
+static int local_stat(struct pf_store *st, const char *name, struct pf_stat *out)
+{
+	struct stat sb;
+	if (TEMP_FAILURE_RETRY(fstatat(root_of(st), name, &sb, 0)) < 0)
+		return -errno;
+	fill_stat(&sb, out);
+	return 0;
+}
+
+/* 1 a directory, 0 not. A link counts as what it leads to, as in Lance; one that leads nowhere is not a directory. */
+static int entry_is_dir(int dir, const struct dirent *e)
+{
+	if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
+		return e->d_type == DT_DIR;
+
+	struct stat sb;
+	if (TEMP_FAILURE_RETRY(fstatat(dir, e->d_name, &sb, 0)) == 0)
+		return S_ISDIR(sb.st_mode);
+	return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -errno;
+}
+
+static int local_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg)
+{
+	int fd = open_at(root_of(st), dir, O_RDONLY | O_DIRECTORY);
+	if (fd < 0)
+		return fd;
+	_cleanup_(closedirp) DIR *d = fdopendir(fd);
+	if (!d) {
+		int r = -errno;
+		close(fd);
+		return r;
+	}
+
+	for (;;) {
+		errno = 0; /* the only way to tell the end from a failure */
+		const struct dirent *e = readdir(d);
+		if (!e)
+			return -errno;
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		int is_dir = entry_is_dir(fd, e);
+		if (is_dir < 0)
+			return is_dir;
+		int r = fn(arg, e->d_name, is_dir);
+		if (r != 0)
+			return r;
+	}
+}
+
+/*
+ * create, link, rename and unlink are not repeated after EINTR: on a network file system the first try may have worked, and
+ * the second would then report the opposite. Only the caller can find out.
+ */
+static int local_create(struct pf_store *st, const char *name, struct pf_stage **out)
+{
+	struct local_stage *sg = calloc(1, sizeof(*sg));
+	if (!sg)
+		return -ENOMEM;
+	sg->base.store = st;
+	/* Not O_APPEND, which copy_file_range refuses: the position is at the end anyhow, nobody else moves it. */
+	sg->fd = openat(root_of(st), name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (sg->fd < 0) {
+		int r = -errno;
+		free(sg);
+		return r;
+	}
+	*out = &sg->base;
+	return 0;
+}
+
+static int stage_fd(const struct pf_stage *sg)
+{
+	return ((const struct local_stage *)sg)->fd;
+}
+
+static int local_write(struct pf_stage *sg, const void *p, size_t n)
+{
+	return write_all(stage_fd(sg), p, n);
+}
+
+static int copy_plainly(int to, struct pf_reader *from, uint64_t off, uint64_t len)
+{
+	_cleanup_(pf_freep) uint8_t *chunk = malloc(COPY_CHUNK);
+	if (!chunk)
+		return -ENOMEM;
+	while (len > 0) {
+		size_t n = len < COPY_CHUNK ? (size_t)len : COPY_CHUNK;
+		int r = from->read(from, off, chunk, n);
+		if (r == 0)
+			r = write_all(to, chunk, n);
+		if (r < 0)
+			return r;
+		off += n;
+		len -= n;
+	}
+	return 0;
+}
+
+static int local_copy(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len)
+{
+	if (off > from->r.size || len > from->r.size - off)
+		return -EBADMSG;
+
+	int in = ((struct local_file *)from)->fd;
+	while (len > 0) {
+		loff_t pos = (loff_t)off;
+		size_t n = len < SSIZE_MAX ? (size_t)len : SSIZE_MAX;
+		ssize_t got = TEMP_FAILURE_RETRY(copy_file_range(in, &pos, stage_fd(sg), NULL, n, 0));
+		/*
+		 * Kernels and file systems refuse in many ways (EXDEV, EINVAL, EOPNOTSUPP, ENOSYS, EPERM under seccomp), and some
+		 * say 0 where they mean that they cannot. Whatever it was: if it is real, the plain copy meets it too.
+		 */
+		if (got <= 0)
+			return copy_plainly(stage_fd(sg), &from->r, off, len);
+		off += (uint64_t)got;
+		len -= (uint64_t)got;
+	}
+	return 0;
+}
+
+static int local_sync(struct pf_stage *sg)
+{
+	/* Enough for a new file: fdatasync leaves out times only, the size is metadata needed to read the bytes back. */
+	return TEMP_FAILURE_RETRY(fdatasync(stage_fd(sg))) < 0 ? -errno : 0;
+}
+
+static void local_discard(struct pf_stage *sg)
+{
+	close(stage_fd(sg));
+	free(sg);
+}
+
+static int local_link(struct pf_store *st, const char *from, const char *to)
+{
+	return linkat(root_of(st), from, root_of(st), to, 0) < 0 ? -errno : 0;
+}
+
+static int local_rename(struct pf_store *st, const char *from, const char *to)
+{
+	return renameat(root_of(st), from, root_of(st), to) < 0 ? -errno : 0;
+}
+
+static int local_unlink(struct pf_store *st, const char *name)
+{
+	return unlinkat(root_of(st), name, 0) < 0 ? -errno : 0;
+}
+
+static int local_sync_dir(struct pf_store *st, const char *dir)
+{
+	_cleanup_(closep) int fd = open_at(root_of(st), dir, O_RDONLY | O_DIRECTORY);
+	if (fd < 0)
+		return fd;
+	/* EINVAL: a file system that has no such thing as syncing a directory (some network ones). There is no more to do. */
+	if (TEMP_FAILURE_RETRY(fsync(fd)) < 0 && errno != EINVAL)
+		return -errno;
+	return 0;
+}
+
+/* Make one directory whose parent is there. */
+static int make_dir(struct pf_store *st, const char *dir)
+{
+	if (TEMP_FAILURE_RETRY(mkdirat(root_of(st), dir, 0777)) == 0) {
+		/* Only we know that the name is new in its parent, so it is us who make it durable. */
+		const char *slash = strrchr(dir, '/');
+		_cleanup_(pf_freep) char *parent = slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
+		return parent ? local_sync_dir(st, parent) : -ENOMEM;
+	}
+	if (errno != EEXIST)
+		return -errno;
+
+	struct pf_stat sb;
+	int r = local_stat(st, dir, &sb);
+	if (r < 0)
+		return r;
+	return sb.is_dir ? 0 : -ENOTDIR;
+}
+
+static int local_mkdir(struct pf_store *st, const char *dir)
+{
+	_cleanup_(pf_freep) char *path = strdup(dir);
+	if (!path)
+		return -ENOMEM;
+	for (char *p = strchr(path, '/'); p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		int r = make_dir(st, path);
+		if (r < 0)
+			return r;
+		*p = '/';
+	}
+	return make_dir(st, path);
+}
+
+static int local_writable(struct pf_store *st, const char *dir)
+{
+	_cleanup_(closep) int fd = open_at(root_of(st), dir, O_PATH | O_DIRECTORY);
+	if (fd < 0)
+		return fd;
+	/* As the effective user, who will do the writing. A read-only file system says EROFS here. */
+	return faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
+}
+
+static void local_free(struct pf_store *st)
+{
+	close(root_of(st));
+	free(st);
+}
+
+static const struct pf_store_ops local_ops = {
+	.open = local_open,
+	.close = local_close,
+	.stat = local_stat,
+	.list = local_list,
+	.create = local_create,
+	.write = local_write,
+	.copy = local_copy,
+	.sync = local_sync,
+	.discard = local_discard,
+	.link = local_link,
+	.rename = local_rename,
+	.unlink = local_unlink,
+	.mkdir = local_mkdir,
+	.sync_dir = local_sync_dir,
+	.writable = local_writable,
+	.free = local_free,
+};
+
+/* The length of `scheme` if s starts with `scheme://`, else 0. */
+static size_t scheme_len(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+	return strncmp(s + n, "://", 3) == 0 ? n : 0;
+}
+
+/* Append the path that the user means, NUL not counted. */
+static int path_of(const char *s, struct pf_buf *out, struct pf_why *why)
+{
+	size_t n = scheme_len(s);
+	if (n == 0)
+		return pf_buf_addstr(out, s);
+	if (n != 4 || strncasecmp(s, "file", 4) != 0)
+		return pf_why_set(why, -EOPNOTSUPP,
+				  "%.*s:// tables are not supported, only tables on a local file system",
+				  (int)(n < 32 ? n : 32), s);
+
+	s += n + 3;
+	if (s[0] != '/')
+		return pf_why_set(why, -EINVAL, "a file URI needs an absolute path and no host: file:///path/to/table");
+	if (strpbrk(s, "?#"))
+		return pf_why_set(why, -EINVAL, "a file URI has no query or fragment: write ? as %%3F and # as %%23");
+	return pf_percent_decode(s, strlen(s), out, why);
+}
+
+int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT, shown = PF_BUF_INIT;
+	int r = path_of(path, &raw, why);
+	if (r == 0)
+		r = pf_text_escape(path, strlen(path), &shown);
+	if (r < 0)
+		return r;
+	const char *where = pf_buf_str(&raw), *spelled = pf_buf_str(&shown);
+	if (!where || !spelled)
+		return -ENOMEM;
+
+	_cleanup_(closep) int fd = open_at(AT_FDCWD, where, O_PATH | O_DIRECTORY);
+	if (fd < 0)
+		return pf_why_set(why, fd, "cannot open the table %s: %s", spelled, strerror(-fd));
+
+	struct local *st = calloc(1, sizeof(*st));
+	if (!st)
+		return -ENOMEM;
+	st->base.where = strdup(path);
+	if (!st->base.where) {
+		free(st);
+		return -ENOMEM;
+	}
+	st->base.ops = &local_ops;
+	st->root = fd;
+	fd = -1;
+	*out = &st->base;
+	return 0;
+}
