@@ -57,21 +57,23 @@ struct pf_store_ops {
 	/* Every entry but `.` and `..`, in no order. -ENOENT if the directory is missing. fn may use the store. */
 	int (*list)(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg);
 
-	/* Create `name` for writing; -EEXIST if it is there. */
+	/* Create `name` for writing; -EEXIST if anything has the name. */
 	int (*create)(struct pf_store *st, const char *name, struct pf_stage **out);
-	int (*write)(struct pf_stage *sg, const void *p, size_t n); /* all of it, at the end */
-	int (*copy)(struct pf_stage *sg, struct pf_file *from, uint64_t off,
-		    uint64_t len);	      /* the same, from a file of this store, in the kernel where it can */
+	/* Both append all of it or fail; copy is from a file of this store, in the kernel where it can. */
+	int (*write)(struct pf_stage *sg, const void *p, size_t n);
+	int (*copy)(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len);
 	int (*sync)(struct pf_stage *sg);     /* contents durable */
 	void (*discard)(struct pf_stage *sg); /* close the handle; the file stays under its name */
 
-	/* Of files, not of directories. Not repeated on -EINTR: like -EIO, it does not say whether the step was taken. */
-	int (*link)(struct pf_store *st, const char *from, const char *to); /* -EEXIST: somebody else has the name */
-	int (*rename)(struct pf_store *st, const char *from,
-		      const char *to); /* replaces; if both names are one file, both stay */
+	/*
+	 * Of files, not of directories. Not repeated on -EINTR: like -EIO, it does not say whether the step was taken.
+	 * link: -EEXIST, somebody else has the name. rename replaces; if both names are one file, both stay (POSIX).
+	 */
+	int (*link)(struct pf_store *st, const char *from, const char *to);
+	int (*rename)(struct pf_store *st, const char *from, const char *to);
 	int (*unlink)(struct pf_store *st, const char *name);
-	int (*mkdir)(struct pf_store *st,
-		     const char *dir); /* with its parents, the new ones durable; 0 if it is there */
+	/* With its parents, the new ones durable. 0 if it is there; -ENOTDIR if a file is. */
+	int (*mkdir)(struct pf_store *st, const char *dir);
 	int (*sync_dir)(struct pf_store *st, const char *dir);
 	/* 0 if files could be created in `dir`; -EROFS, -EACCES as storage says. Nothing is created. */
 	int (*writable)(struct pf_store *st, const char *dir);
