@@ -43,11 +43,14 @@ struct pf_why {
 		""                                                                                                     \
 	}
 
-/* Write the sentence (cut at PF_WHY_MAX - 1 bytes) and return err, so that `return pf_why_set(why, -EBADMSG, ...)` reads well. */
+/* Write the sentence (cut at PF_WHY_MAX - 1 bytes, between characters) and return err, so that `return pf_why_set(why, -EBADMSG, ...)` reads well. */
 int pf_why_set(struct pf_why *why, int err, const char *fmt, ...) _printf_(3, 4);
 
 /* The same, unless there is a sentence already: for callers that only know less than whom they called. */
 int pf_why_default(struct pf_why *why, int err, const char *fmt, ...) _printf_(3, 4);
+
+/* Put "<place>: " before the sentence: for callers that know the file where whom they called knew only the offset. */
+int pf_why_prefix(struct pf_why *why, int err, const char *fmt, ...) _printf_(3, 4);
 
 /* The positive errno that the mount answers for a negative code of core. */
 int pf_error_errno(int err);

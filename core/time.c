@@ -158,8 +158,10 @@ static const char *parse_date(struct scan *s, int64_t *days)
 {
 	int year, month, day;
 
+	if (s->p == s->end || !is_digit(*s->p))
+		return "expected 2031-06-01T12:00:00Z (or an offset), @SECONDS, or +N with unit s, m, h or d";
 	if (!take_digits(s, 4, &year) || !take(s, '-'))
-		return "expected a year of four digits and -";
+		return "expected a year of four digits and -, as in 2031-06-01T12:00:00Z";
 	if (year == 0)
 		return "years run from 0001 to 9999";
 	if (!take_digits(s, 2, &month) || !take(s, '-') || !take_digits(s, 2, &day))
@@ -251,16 +253,11 @@ static const char *parse_rfc3339(struct scan s, struct pf_time *out)
 	return NULL;
 }
 
-/* What a text that has none of the three forms was probably meant to be. */
-static const char *parse_other(struct scan s)
+static bool is_bare_number(struct scan s)
 {
-	if (s.p == s.end)
-		return "it is empty";
 	while (s.p < s.end && is_digit(*s.p))
 		s.p++;
-	if (s.p == s.end)
-		return "a bare number has no unit; write @SECONDS or +2h";
-	return NULL;
+	return s.p == s.end;
 }
 
 int pf_time_parse(const char *s, size_t len, struct pf_time now, struct pf_time *out, struct pf_why *why)
@@ -269,21 +266,20 @@ int pf_time_parse(const char *s, size_t len, struct pf_time now, struct pf_time 
 	const char *wrong;
 	char quoted[PF_QUOTE_TEXT];
 
-	if (take(&in, '@')) {
+	if (len == 0)
+		return pf_why_set(why, -EINVAL,
+				  "a time is expected, not nothing: write 2031-06-01T12:00:00Z, @SECONDS or +2h");
+	if (take(&in, '@'))
 		wrong = parse_epoch(in, out);
-	} else if (take(&in, '+')) {
+	else if (take(&in, '+'))
 		wrong = parse_relative(in, now, out);
-	} else {
-		wrong = parse_other(in);
-		if (!wrong)
-			wrong = parse_rfc3339(in, out);
-	}
+	else if (is_bare_number(in))
+		wrong = "a bare number has no unit; write @SECONDS or +2h";
+	else
+		wrong = parse_rfc3339(in, out);
 	if (!wrong)
 		return 0;
-	return pf_why_set(
-		why, -EINVAL,
-		"%s is not a time: %s. Accepted are 2031-06-01T12:00:00Z (or an offset), @SECONDS, and +N with s, m, h or d",
-		pf_text_quote(s, len, quoted), wrong);
+	return pf_why_set(why, -EINVAL, "%s is not a time: %s", pf_text_quote(s, len, quoted), wrong);
 }
 
 void pf_time_format(struct pf_time t, char out[PF_TIME_TEXT])
