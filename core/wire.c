@@ -52,7 +52,6 @@ static int head_bytes(struct pf_wire *w, const uint8_t **p, struct pf_why *why)
 		/* What is left only shrinks, so the first window is the largest. */
 		if (!w->win && !(w->win = malloc(n)))
 			return -ENOMEM;
-		w->win_len = 0;
 		int r = w->r->read(w->r, w->pos, w->win, n);
 		if (r < 0)
 			return pf_why_default(why, r, "cannot read %zu bytes at offset %" PRIu64, n, w->pos);

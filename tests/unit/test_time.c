@@ -128,6 +128,7 @@ static void test_refused(void **state)
 		ROW("signed year", "+2031-01-01T00:00:00Z", "the unit s, m, h or d"),
 		ROW("negative year", "-2031-01-01T00:00:00Z", "expected 2031"),
 		ROW("year 0000", "0000-12-31T23:59:59Z", "0001 to 9999"),
+		ROW("year 0000, by its offset in 0001", "0000-12-31T23:59:59-00:01", "years run from 0001"),
 		ROW("offset out of year 1", "0001-01-01T00:00:00+00:01", "outside the years 0001 to 9999"),
 		ROW("offset out of year 9999", "9999-12-31T23:59:59-00:01", "outside the years 0001 to 9999"),
 		ROW("D09 bare seconds", "1924992000", "write @SECONDS or +2h"),
