@@ -17,6 +17,9 @@ struct pf_op {
 };
 void pf_op_release(struct pf_op *op);
 
+/* The id it is about, wherever its kind keeps it; nil for enable. Valid as long as op. */
+const struct pf_uuid *pf_op_id(const struct pf_op *op);
+
 /* What the head is, as far as the table of section 2 looks at it. */
 struct pf_head_facts {
 	const char *branch;    /* NULL: main */
@@ -43,9 +46,18 @@ enum pf_effect {
  *   -EOPNOTSUPP  pins are not enabled, or register on a head without transaction identity
  *   -EAGAIN      expire: renewed since it was inspected: skipped
  *   -EBADMSG     the head has pins but its transaction cannot be read: only release is allowed
- * Register adds the pin with source = the head and created_at = now.
+ * Register adds the pin with source = the head and created_at = now. *why is set on success, too: it says what happened, or why nothing had to.
  */
 int pf_pinop_apply(const struct pf_head_facts *head, const struct pf_op *op, struct pf_pins *pins,
 		   enum pf_effect *effect, struct pf_why *why);
+
+/*
+ * Does the pin hold what was asked for: the source if one was named, the label exactly, expires_at at least? 0, or -EEXIST and the sentence
+ * says each thing that differs. The id is the caller's to compare. Registration and confirmation share it.
+ */
+int pf_request_compare(const struct pf_request *q, const struct pf_pin *p, struct pf_why *why);
+
+/* Is the request for this branch (NULL: main; id "" on main)? 0 or -EINVAL. */
+int pf_request_check_branch(const struct pf_request *q, const char *branch, const char *branch_id, struct pf_why *why);
 
 #endif

@@ -35,7 +35,7 @@ void pf_request_release(struct pf_request *q);
  */
 int pf_request_parse(const char *s, size_t len, struct pf_time now, struct pf_request *out, struct pf_why *why);
 
-/* Append the line, keys in the order above. Parses back to the same request. */
+/* Append the line, keys in the order above. Parses back to the same request; -ENAMETOOLONG if it would be too long to. */
 int pf_request_format(const struct pf_request *q, struct pf_buf *out);
 
 /* VERSION:UUID of `--source` and `source=`. */
