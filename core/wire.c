@@ -159,19 +159,26 @@ int pf_wire_next(struct pf_wire *w, struct pf_field *out, struct pf_why *why)
 	return 1;
 }
 
+int pf_wire_expect(const struct pf_field *f, enum pf_wire_type type, struct pf_why *why)
+{
+	if (f->type == type)
+		return 0;
+	return pf_why_set(why, -EBADMSG, "field %" PRIu32 " at offset %" PRIu64 " has wire type %d; expected %d%s",
+			  f->number, f->start, (int)f->type, (int)type, type == PF_WIRE_LEN ? ", bytes" : "");
+}
+
 int pf_wire_payload(struct pf_reader *r, const struct pf_field *f, size_t max, struct pf_buf *out, struct pf_why *why)
 {
-	if (f->type != PF_WIRE_LEN)
-		return pf_why_set(why, -EBADMSG,
-				  "field %" PRIu32 " at offset %" PRIu64 " has wire type %d; expected 2, bytes",
-				  f->number, f->start, (int)f->type);
+	int e = pf_wire_expect(f, PF_WIRE_LEN, why);
+	if (e < 0)
+		return e;
 	if (f->len > max)
 		return pf_why_set(why, -EBADMSG,
 				  "field %" PRIu32 " at offset %" PRIu64 " has %" PRIu64 " bytes; expected at most %zu",
 				  f->number, f->start, f->len, max);
 	if (f->len == 0)
 		return 0;
-	int e = pf_buf_reserve(out, (size_t)f->len);
+	e = pf_buf_reserve(out, (size_t)f->len);
 	if (e < 0)
 		return e;
 	e = r->read(r, f->value, out->data + out->len, (size_t)f->len);

@@ -58,6 +58,28 @@ void pf_wire_release(struct pf_wire *w);
  */
 int pf_wire_next(struct pf_wire *w, struct pf_field *out, struct pf_why *why);
 
+/*
+ * Step into the message that a LEN field just returned holds, and out again behind it: the same window serves all depths. `end` is what
+ * enter returned. A caller that gives up in between only releases the cursor.
+ */
+static inline uint64_t pf_wire_enter(struct pf_wire *w, const struct pf_field *f)
+{
+	uint64_t end = w->end;
+
+	w->pos = f->value;
+	w->end = f->value + f->len;
+	return end;
+}
+
+static inline void pf_wire_leave(struct pf_wire *w, uint64_t end)
+{
+	w->pos = w->end;
+	w->end = end;
+}
+
+/* 0 if the field has this wire type, else -EBADMSG: of a known number, another type is damage. */
+int pf_wire_expect(const struct pf_field *f, enum pf_wire_type type, struct pf_why *why);
+
 /* Append the payload of a LEN field to out. -EBADMSG if it is not LEN or longer than max. */
 int pf_wire_payload(struct pf_reader *r, const struct pf_field *f, size_t max, struct pf_buf *out, struct pf_why *why);
 
