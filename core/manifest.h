@@ -17,6 +17,15 @@ struct pf_section {
 	uint64_t off, len; /* of the message, behind the u32 prefix at off - 4 */
 };
 
+/* Neighbouring top-level fields of one number: where they stand in the file. */
+struct pf_run {
+	uint32_t number;
+	uint64_t off, len;
+};
+
+/* Runs of one message above this count are damage: writers order fields by number, only an attack on memory shuffles so many. */
+#define PF_MANIFEST_RUNS_MAX 65536
+
 struct pf_manifest {
 	unsigned refs;	   /* see pf_manifest_ref */
 	char *name;	   /* in the store */
@@ -33,6 +42,8 @@ struct pf_manifest {
 	struct pf_section index, transaction;  /* transaction: field 23, else 21 */
 	uint64_t lead_len;	     /* bytes before the first section; addressed absolutely by legacy tables */
 	uint64_t body_off, body_len; /* the Manifest message */
+	struct pf_run *runs;	     /* all of it in stored order, so that a splice needs no second walk */
+	size_t n_runs;
 	struct pf_pins pins;
 };
 
@@ -70,7 +81,7 @@ struct pf_piece {
 
 /*
  * What replaces one top-level field of the Manifest message: all its occurrences in the base go, and the pieces (whole fields, tags
- * included; none to remove it) stand where its number belongs in ascending order.
+ * included; none to remove it) stand where the first of them stood, else where its number belongs in ascending order.
  */
 struct pf_patch {
 	uint32_t number;
@@ -83,7 +94,7 @@ struct pf_patch {
  * patches. A zeroed struct reproduces the base's messages byte for byte.
  */
 struct pf_splice {
-	const struct pf_patch *patches; /* ascending by number, each once */
+	const struct pf_patch *patches; /* each number once */
 	size_t n_patches;
 	const void *
 		transaction; /* message of the transaction section; NULL: carry the base's section and its fields 21, 23 as present there */
@@ -98,8 +109,9 @@ struct pf_splice {
  * Write the next manifest file to `out`: leading bytes, index section, transaction section (its offset in both 21 and 23), Manifest, footer
  * (same minor and major). Costs about one copy of the base. The base file is opened again by name and must still be the one that was read.
  *   -ESTALE   the base file is gone or is another one
- *   -EBADMSG  the base changed under us
  *   -EFBIG    a message would pass 4 GiB
+ *   -EINVAL   two patches of one number, or one for 6, 21 or 23; a piece outside the base
+ *   other     storage's error; what was written to `out` is of no use
  */
 int pf_manifest_splice(struct pf_store *st, const struct pf_manifest *base, const struct pf_splice *how,
 		       struct pf_stage *out, struct pf_why *why);
