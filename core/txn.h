@@ -41,6 +41,7 @@ const char *pf_txn_operation_name(unsigned operation, char buf[32]);
  * directory: "" or "tree/x/".
  *   -ENODATA  the manifest names none (no section, no file)
  *   -ENOENT   it names a file that is not there
+ *   -ESTALE   the manifest file is gone or is another one
  *   -EBADMSG  damaged, naming the file and offset
  */
 int pf_txn_read(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_txn *out,
