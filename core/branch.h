@@ -1,6 +1,7 @@
 /*
  * One line of versions, main or a named branch, and its head. The head is asked of storage on every call and never answered from memory
- * alone: a remembered manifest is used again only if its file is still the same one and no next version exists (design: sections 2 and 7).
+ * alone: a remembered manifest is used again only if nothing was created or removed in _versions/ since, its file is still the same one and
+ * no next version exists (design: sections 2 and 7).
  */
 #ifndef PF_BRANCH_H
 #define PF_BRANCH_H
@@ -13,6 +14,7 @@ struct pf_branch;
 /*
  * Open main (name NULL or "main") or a named branch of the table in `st`. Borrows `st`. Reads the directory once.
  *   -ENOENT      not a Lance table (no _versions/ with a manifest), or no such branch
+ *   -EINVAL      a name no branch can have, or `st` is the directory of a branch and not the table's root
  *   -EBADMSG     both naming schemes in one directory, a damaged head or ref
  *   -EOPNOTSUPP  an unknown reader feature bit, named
  */
@@ -28,8 +30,9 @@ const char *pf_branch_dir(const struct pf_branch *b);  /* "" or "tree/feat/x/" *
 int pf_branch_id(struct pf_branch *b, char out[PF_BRANCH_ID_TEXT], struct pf_why *why);
 
 /*
- * The head as storage has it at this moment, flags checked for reading. A reference belongs to the caller. Two stats when nothing changed; one
- * manifest walk for a new head; a directory scan only at first and when the remembered head's file is gone or replaced. Thread-safe.
+ * The head as storage has it at this moment, flags checked for reading. A reference belongs to the caller. Three stats when nothing changed;
+ * else one scan of the directory, and one manifest walk if the head is a new one. Not upward from the remembered head: a cleanup may leave that
+ * one (a tag) and the newest, and remove what is between. Thread-safe. Errors as pf_branch_open.
  */
 int pf_branch_head(struct pf_branch *b, struct pf_manifest **out, struct pf_why *why);
 
