@@ -1,0 +1,616 @@
+/* The table of design.md section 2, a test row for each row and for each way in which a state can differ. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "core/pinop.h"
+
+#define TXN_7	 "0badcafe-0000-4000-8000-000000000007"
+#define TXN_4	 "0badcafe-0000-4000-8000-000000000004"
+#define BRANCH_A "00000000000000000000000000000a0a"
+#define BRANCH_B "00000000000000000000000000000b0b"
+#define NOW	 1000000
+
+static const struct pf_uuid ABSENT = { .b = { 0xab } }, PRESENT = { .b = { 0xee } };
+#define ABSENT_TEXT  "ab000000-0000-0000-0000-000000000000"
+#define PRESENT_TEXT "ee000000-0000-0000-0000-000000000000"
+
+/* A head at version 7 of main, pins enabled. */
+static struct pf_head_facts head_7(void)
+{
+	return (struct pf_head_facts){
+		.branch_id = "",
+		.version = 7,
+		.txn_uuid = TXN_7,
+		.pins_enabled = true,
+		.now = { NOW, 500 },
+	};
+}
+
+/* Its list: PRESENT, registered on version 4, label "job", expires 1000 s from now; and another pin before and after it. */
+static void list_3(struct pf_pins *l)
+{
+	for (uint8_t i = 0; i < 3; i++) {
+		struct pf_pin p = {
+			.id = i == 1 ? PRESENT : (struct pf_uuid){ .b = { i + 1 } },
+			.source_version = 4,
+			.source_txn = TXN_4,
+			.created_at = { NOW - 100, 0 },
+			.expires_at = { NOW + 1000, 7 },
+			.label = strdup("job"),
+		};
+		assert_int_equal(pf_pins_add(l, &p), 0);
+	}
+}
+
+static bool same_lists(const struct pf_pins *a, const struct pf_pins *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++) {
+		const struct pf_pin *p = &a->v[i], *q = &b->v[i];
+		if (!pf_uuid_eq(&p->id, &q->id) || p->source_version != q->source_version ||
+		    strcmp(p->source_txn, q->source_txn) != 0 || pf_time_cmp(p->created_at, q->created_at) != 0 ||
+		    pf_time_cmp(p->expires_at, q->expires_at) != 0 || strcmp(p->label, q->label) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* What one call must do: the code, and the effect if it is 0. The list must have changed exactly if the effect says so. */
+struct want {
+	int err;
+	enum pf_effect effect;
+	const char *says[3];
+};
+
+#define NOTHING(...)                                                                                                   \
+	{                                                                                                              \
+		0, PF_EFFECT_NONE,                                                                                     \
+		{                                                                                                      \
+			__VA_ARGS__                                                                                    \
+		}                                                                                                      \
+	}
+#define CHANGES(...)                                                                                                   \
+	{                                                                                                              \
+		0, PF_EFFECT_CHANGE,                                                                                   \
+		{                                                                                                      \
+			__VA_ARGS__                                                                                    \
+		}                                                                                                      \
+	}
+#define REFUSED(err, ...)                                                                                              \
+	{                                                                                                              \
+		err, PF_EFFECT_NONE,                                                                                   \
+		{                                                                                                      \
+			__VA_ARGS__                                                                                    \
+		}                                                                                                      \
+	}
+
+static void check(const char *name, const struct pf_head_facts *head, const struct pf_op *op, struct pf_pins *pins,
+		  const struct want *want)
+{
+	_cleanup_(pf_pins_release) struct pf_pins before = PF_PINS_INIT;
+	struct pf_why why = PF_WHY_INIT;
+	enum pf_effect effect = PF_EFFECT_NONE;
+
+	assert_int_equal(pf_pins_copy(pins, &before), 0);
+	int r = pf_pinop_apply(head, op, pins, &effect, &why);
+	if (r != want->err || effect != want->effect)
+		fail_msg("%s: %d, effect %d: %s", name, r, effect, why.text);
+	if (op->kind != PF_OP_ENABLE && same_lists(&before, pins) != (effect == PF_EFFECT_NONE))
+		fail_msg("%s: the list and the effect disagree", name);
+	for (size_t i = 0; i < ARRAY_LEN(want->says) && want->says[i]; i++)
+		if (!strstr(why.text, want->says[i]))
+			fail_msg("%s: \"%s\" does not say \"%s\"", name, why.text, want->says[i]);
+	assert_true(why.text[0]);
+}
+
+struct head_spec {
+	bool disabled, lost_txn, no_uuid;
+	const char *branch, *branch_id, *txn_uuid;
+};
+
+static struct pf_head_facts head_of(const struct head_spec *s)
+{
+	struct pf_head_facts h = head_7();
+
+	h.pins_enabled = !s->disabled;
+	h.branch = s->branch;
+	if (s->branch_id)
+		h.branch_id = s->branch_id;
+	if (s->lost_txn || s->no_uuid)
+		h.txn_uuid = "";
+	if (s->txn_uuid)
+		h.txn_uuid = s->txn_uuid;
+	if (s->lost_txn)
+		h.txn_error = "6-x.txn is not there";
+	return h;
+}
+
+static void test_register(void **state)
+{
+	static const struct {
+		const char *name;
+		struct head_spec head;
+		const struct pf_uuid *id;
+		int64_t in; /* expires_at, seconds from now */
+		int32_t nsec;
+		const char *label;
+		uint64_t source; /* 0: not named */
+		const char *source_txn, *branch, *branch_id;
+		struct want want;
+	} rows[] = {
+		/* id active, same source and label, expiry >= asked: success, no commit */
+		{ "same",
+		  {},
+		  &PRESENT,
+		  1000,
+		  7,
+		  "job",
+		  4,
+		  TXN_4,
+		  NULL,
+		  "",
+		  NOTHING(PRESENT_TEXT, "registered already") },
+		{ "same, source omitted", {}, &PRESENT, 1000, 7, "job", 0, "", NULL, "", NOTHING("version 4") },
+		{ "asked less", {}, &PRESENT, 999, 0, "job", 4, TXN_4, NULL, "", NOTHING() },
+		{ "asked time passed", {}, &PRESENT, -5, 0, "job", 4, TXN_4, NULL, "", NOTHING() },
+		{ "source in capitals",
+		  {},
+		  &PRESENT,
+		  1,
+		  0,
+		  "job",
+		  4,
+		  "0BADCAFE-0000-4000-8000-000000000004",
+		  NULL,
+		  "",
+		  NOTHING() },
+		{ "same, table not enabled",
+		  { .disabled = true },
+		  &PRESENT,
+		  1000,
+		  7,
+		  "job",
+		  0,
+		  "",
+		  NULL,
+		  "",
+		  NOTHING() },
+		{ "same, head without transaction",
+		  { .lost_txn = true },
+		  &PRESENT,
+		  1000,
+		  7,
+		  "job",
+		  4,
+		  TXN_4,
+		  NULL,
+		  "",
+		  NOTHING() },
+		/* id active, anything else differs: EEXIST, and the sentence says what is there */
+		{ "one ns more",
+		  {},
+		  &PRESENT,
+		  1000,
+		  8,
+		  "job",
+		  4,
+		  TXN_4,
+		  NULL,
+		  "",
+		  REFUSED(-EEXIST, PRESENT_TEXT, "it expires at 1970-01-12T14:03:20.000000007Z",
+			  "before 1970-01-12T14:03:20.000000008Z") },
+		{ "label longer",
+		  {},
+		  &PRESENT,
+		  1,
+		  0,
+		  "job2",
+		  4,
+		  TXN_4,
+		  NULL,
+		  "",
+		  REFUSED(-EEXIST, "its label is \"job\", not \"job2\"") },
+		{ "label shorter", {}, &PRESENT, 1, 0, "jo", 4, TXN_4, NULL, "", REFUSED(-EEXIST, "its label") },
+		{ "label in capitals", {}, &PRESENT, 1, 0, "Job", 4, TXN_4, NULL, "", REFUSED(-EEXIST, "its label") },
+		{ "label omitted", {}, &PRESENT, 1, 0, "", 0, "", NULL, "", REFUSED(-EEXIST, "not \"\"") },
+		{ "other source version",
+		  {},
+		  &PRESENT,
+		  1,
+		  0,
+		  "job",
+		  5,
+		  TXN_4,
+		  NULL,
+		  "",
+		  REFUSED(-EEXIST, "its source is 4:" TXN_4 ", not 5:" TXN_4) },
+		{ "other source transaction",
+		  {},
+		  &PRESENT,
+		  1,
+		  0,
+		  "job",
+		  4,
+		  TXN_7,
+		  NULL,
+		  "",
+		  REFUSED(-EEXIST, "not 4:" TXN_7) },
+		{ "the head as source", {}, &PRESENT, 1, 0, "job", 7, TXN_7, NULL, "", REFUSED(-EEXIST, "its source") },
+		{ "all of it",
+		  {},
+		  &PRESENT,
+		  1001,
+		  0,
+		  "x",
+		  7,
+		  TXN_7,
+		  NULL,
+		  "",
+		  REFUSED(-EEXIST, "its source is", "; its label is", "; it expires at") },
+		/* id absent, source omitted: the head */
+		{ "new", {}, &ABSENT, 60, 0, "job", 0, "", NULL, "", CHANGES(ABSENT_TEXT, "version 7") },
+		{ "new, no label", {}, &ABSENT, 60, 0, "", 0, "", NULL, "", CHANGES() },
+		{ "new, one ns ahead", {}, &ABSENT, 0, 501, "", 0, "", NULL, "", CHANGES() },
+		/* id absent, source given and is the head */
+		{ "new on the head", {}, &ABSENT, 60, 0, "job", 7, TXN_7, NULL, "", CHANGES() },
+		{ "in capitals",
+		  {},
+		  &ABSENT,
+		  60,
+		  0,
+		  "job",
+		  7,
+		  "0BADCAFE-0000-4000-8000-000000000007",
+		  NULL,
+		  "",
+		  CHANGES() },
+		/* id absent, source given and is not the head: never revived */
+		{ "head moved",
+		  {},
+		  &ABSENT,
+		  60,
+		  0,
+		  "job",
+		  4,
+		  TXN_4,
+		  NULL,
+		  "",
+		  REFUSED(-ESTALE, "4:" TXN_4 " is not the head", "7:" TXN_7, "make a new request") },
+		{ "head not there yet", {}, &ABSENT, 60, 0, "job", 8, TXN_7, NULL, "", REFUSED(-ESTALE) },
+		{ "same number, other history", {}, &ABSENT, 60, 0, "job", 7, TXN_4, NULL, "", REFUSED(-ESTALE) },
+		{ "moved to a head without transaction",
+		  { .lost_txn = true },
+		  &ABSENT,
+		  60,
+		  0,
+		  "",
+		  6,
+		  TXN_4,
+		  NULL,
+		  "",
+		  REFUSED(-ESTALE) },
+		/* expires_at <= now */
+		{ "expires now", {}, &ABSENT, 0, 500, "", 0, "", NULL, "", REFUSED(-EINVAL, "has passed") },
+		{ "expired", {}, &ABSENT, -1, 0, "", 7, TXN_7, NULL, "", REFUSED(-EINVAL, "has passed") },
+		/* the head has no transaction identity, or pins are not enabled */
+		{ "not enabled",
+		  { .disabled = true },
+		  &ABSENT,
+		  60,
+		  0,
+		  "",
+		  0,
+		  "",
+		  NULL,
+		  "",
+		  REFUSED(-EOPNOTSUPP, "pinctl enable --apply",
+			  "released Lance 12 and newer never writes to the table directly again") },
+		{ "no uuid",
+		  { .no_uuid = true },
+		  &ABSENT,
+		  60,
+		  0,
+		  "",
+		  0,
+		  "",
+		  NULL,
+		  "",
+		  REFUSED(-EOPNOTSUPP, "version 7 has no transaction identity") },
+		{ "no uuid, source named",
+		  { .no_uuid = true },
+		  &ABSENT,
+		  60,
+		  0,
+		  "",
+		  7,
+		  TXN_7,
+		  NULL,
+		  "",
+		  REFUSED(-EOPNOTSUPP) },
+		{ "a uuid no record could hold",
+		  { .txn_uuid = "00000000-0000-0000-0000-000000000000" },
+		  &ABSENT,
+		  60,
+		  0,
+		  "",
+		  0,
+		  "",
+		  NULL,
+		  "",
+		  REFUSED(-EOPNOTSUPP) },
+		{ "pins, and the transaction lost",
+		  { .lost_txn = true },
+		  &ABSENT,
+		  60,
+		  0,
+		  "",
+		  0,
+		  "",
+		  NULL,
+		  "",
+		  REFUSED(-EBADMSG, "version 7 has 3 pins", "6-x.txn is not there") },
+		/* another branch, or another branch of that name: whatever else holds */
+		{ "main, asked for main", {}, &ABSENT, 60, 0, "", 0, "", "main", "", CHANGES() },
+		{ "main, asked for x",
+		  {},
+		  &PRESENT,
+		  1,
+		  0,
+		  "job",
+		  0,
+		  "",
+		  "x",
+		  "",
+		  REFUSED(-EINVAL, "for branch \"x\"; this is \"main\"") },
+		{ "main, asked for an id", {}, &ABSENT, 60, 0, "", 0, "", NULL, BRANCH_A, REFUSED(-EINVAL, BRANCH_A) },
+		{ "x", { .branch = "x", .branch_id = BRANCH_A }, &ABSENT, 60, 0, "", 0, "", "x", BRANCH_A, CHANGES() },
+		{ "x, nothing asked",
+		  { .branch = "x", .branch_id = BRANCH_A },
+		  &ABSENT,
+		  60,
+		  0,
+		  "",
+		  0,
+		  "",
+		  NULL,
+		  "",
+		  CHANGES() },
+		{ "x made anew",
+		  { .branch = "x", .branch_id = BRANCH_B },
+		  &PRESENT,
+		  1,
+		  0,
+		  "job",
+		  0,
+		  "",
+		  "x",
+		  BRANCH_A,
+		  REFUSED(-EINVAL, BRANCH_A, BRANCH_B) },
+		{ "x, asked for main",
+		  { .branch = "x", .branch_id = BRANCH_A },
+		  &ABSENT,
+		  60,
+		  0,
+		  "",
+		  0,
+		  "",
+		  "main",
+		  "",
+		  REFUSED(-EINVAL) },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(pf_pins_release) struct pf_pins l = PF_PINS_INIT;
+		struct pf_head_facts head = head_of(&rows[i].head);
+		char label[8], branch[8] = "";
+		struct pf_op op = {
+			.kind = PF_OP_REGISTER,
+			.request = { .id = *rows[i].id,
+				     .expires_at = { NOW + rows[i].in, rows[i].nsec },
+				     .label = strcpy(label, rows[i].label),
+				     .has_source = rows[i].source != 0,
+				     .source_version = rows[i].source,
+				     .branch = rows[i].branch ? strcpy(branch, rows[i].branch) : NULL },
+		};
+		strcpy(op.request.source_txn, rows[i].source_txn);
+		strcpy(op.request.branch_id, rows[i].branch_id);
+		list_3(&l);
+		check(rows[i].name, &head, &op, &l, &rows[i].want);
+		if (rows[i].want.effect == PF_EFFECT_CHANGE) {
+			const struct pf_pin *p = &l.v[3];
+			assert_int_equal(l.n, 4);
+			assert_true(pf_uuid_eq(&p->id, rows[i].id));
+			assert_int_equal(p->source_version, 7);
+			assert_string_equal(p->source_txn, TXN_7);
+			assert_int_equal(pf_time_cmp(p->created_at, head.now), 0);
+			assert_int_equal(pf_time_cmp(p->expires_at, op.request.expires_at), 0);
+			assert_string_equal(p->label, rows[i].label);
+		}
+	}
+}
+
+/* A caller of the library that fills in a request itself cannot store what nobody could read back. */
+static void test_register_nonsense(void **state)
+{
+	struct pf_head_facts head = head_7();
+	char newline[] = "a\nb", good[] = "a";
+	struct {
+		struct pf_uuid id;
+		struct pf_time t;
+		char *label;
+	} rows[] = {
+		{ { .b = { 0 } }, { NOW + 60, 0 }, good },
+		{ ABSENT, { NOW + 60, 1000000000 }, good },
+		{ ABSENT, { PF_TIME_MAX_SEC + 1, 0 }, good },
+		{ ABSENT, { NOW + 60, 0 }, newline },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(pf_pins_release) struct pf_pins l = PF_PINS_INIT;
+		struct pf_op op = { .kind = PF_OP_REGISTER,
+				    .request = { .id = rows[i].id, .expires_at = rows[i].t, .label = rows[i].label } };
+		struct want want = REFUSED(-EINVAL);
+		check("nonsense", &head, &op, &l, &want);
+	}
+}
+
+/* renew, release and expire share their shape: an id and perhaps a time. */
+struct row {
+	const char *name;
+	struct head_spec head;
+	const struct pf_uuid *id;
+	struct pf_time t;
+	struct want want;
+};
+
+static void run_rows(enum pf_op_kind kind, const struct row *rows, size_t n,
+		     void (*changed)(const struct pf_pins *l, const struct row *row))
+{
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_(pf_pins_release) struct pf_pins l = PF_PINS_INIT;
+		struct pf_head_facts head = head_of(&rows[i].head);
+		struct pf_op op = { .kind = kind, .id = *rows[i].id, .expires_at = rows[i].t };
+		list_3(&l);
+		check(rows[i].name, &head, &op, &l, &rows[i].want);
+		if (rows[i].want.effect == PF_EFFECT_CHANGE)
+			changed(&l, &rows[i]);
+	}
+}
+
+static void only_expiry_changed(const struct pf_pins *l, const struct row *row)
+{
+	_cleanup_(pf_pins_release) struct pf_pins want = PF_PINS_INIT;
+
+	list_3(&want);
+	want.v[1].expires_at = row->t;
+	assert_true(same_lists(l, &want));
+}
+
+static void test_renew(void **state)
+{
+	static const struct row rows[] = {
+		/* existing >= asked: success, no commit */
+		{ "equal", {}, &PRESENT, { NOW + 1000, 7 }, NOTHING("already long enough") },
+		{ "one ns less", {}, &PRESENT, { NOW + 1000, 6 }, NOTHING("already long enough") },
+		{ "the past", {}, &PRESENT, { NOW - 1000, 0 }, NOTHING("already long enough") },
+		{ "equal, transaction lost", { .lost_txn = true }, &PRESENT, { NOW + 1000, 7 }, NOTHING() },
+		/* existing < asked: commit; only expires_at changes */
+		{ "one ns more", {}, &PRESENT, { NOW + 1000, 8 }, CHANGES("1970-01-12T14:03:20.000000008Z now") },
+		{ "to the end of time", {}, &PRESENT, { PF_TIME_MAX_SEC, 999999999 }, CHANGES() },
+		{ "no uuid", { .no_uuid = true }, &PRESENT, { NOW + 2000, 0 }, CHANGES() },
+		{ "transaction lost",
+		  { .lost_txn = true },
+		  &PRESENT,
+		  { NOW + 2000, 0 },
+		  REFUSED(-EBADMSG, "only release is allowed") },
+		/* id absent: ENOENT; never becomes a registration */
+		{ "absent", {}, &ABSENT, { NOW + 2000, 0 }, REFUSED(-ENOENT, ABSENT_TEXT) },
+		{ "not a time", {}, &PRESENT, { NOW + 2000, -1 }, REFUSED(-EINVAL) },
+	};
+	run_rows(PF_OP_RENEW, rows, ARRAY_LEN(rows), only_expiry_changed);
+}
+
+/* A pin past its expiry is a pin until an expire commit. */
+static void test_renew_overdue(void **state)
+{
+	_cleanup_(pf_pins_release) struct pf_pins l = PF_PINS_INIT;
+	struct pf_head_facts head = head_7();
+	struct pf_op op = { .kind = PF_OP_RENEW, .id = PRESENT, .expires_at = { NOW + 9000, 0 } };
+	struct want want = CHANGES();
+
+	list_3(&l);
+	head.now.sec = NOW + 5000;
+	check("overdue", &head, &op, &l, &want);
+}
+
+static void one_gone(const struct pf_pins *l, const struct row *row)
+{
+	_cleanup_(pf_pins_release) struct pf_pins want = PF_PINS_INIT;
+
+	list_3(&want);
+	pf_pins_remove(&want, 1);
+	assert_true(same_lists(l, &want));
+}
+
+static void test_release(void **state)
+{
+	static const struct row rows[] = {
+		{ "there", {}, &PRESENT, {}, CHANGES("is released") },
+		{ "absent", {}, &ABSENT, {}, NOTHING("nothing to release") },
+		/* the escape hatch: whatever is wrong with the head */
+		{ "transaction lost", { .lost_txn = true }, &PRESENT, {}, CHANGES() },
+		{ "not enabled", { .disabled = true }, &PRESENT, {}, CHANGES() },
+	};
+	run_rows(PF_OP_RELEASE, rows, ARRAY_LEN(rows), one_gone);
+}
+
+static void test_expire(void **state)
+{
+	_cleanup_(pf_pins_release) struct pf_pins l = PF_PINS_INIT;
+	struct pf_head_facts head = head_7();
+	static const struct {
+		const char *name;
+		struct pf_time now, inspected;
+		const struct pf_uuid *id;
+		bool lost_txn;
+		struct want want;
+	} rows[] = {
+		{ "due this moment", { NOW + 1000, 7 }, { NOW + 1000, 7 }, &PRESENT, false, CHANGES("is removed") },
+		{ "due long ago", { NOW + 9000, 0 }, { NOW + 1000, 7 }, &PRESENT, false, CHANGES() },
+		{ "due in one ns", { NOW + 1000, 6 }, { NOW + 1000, 7 }, &PRESENT, false, REFUSED(-EAGAIN, "not due") },
+		{ "renewed since",
+		  { NOW + 9000, 0 },
+		  { NOW + 1000, 6 },
+		  &PRESENT,
+		  false,
+		  REFUSED(-EAGAIN, "renewed meanwhile", "skipped") },
+		{ "gone", { NOW + 9000, 0 }, { NOW + 1000, 7 }, &ABSENT, false, NOTHING("nothing to expire") },
+		{ "transaction lost", { NOW + 9000, 0 }, { NOW + 1000, 7 }, &PRESENT, true, REFUSED(-EBADMSG) },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct pf_op op = { .kind = PF_OP_EXPIRE, .id = *rows[i].id, .expires_at = rows[i].inspected };
+		head.now = rows[i].now;
+		head.txn_error = rows[i].lost_txn ? "lost" : NULL;
+		pf_pins_release(&l);
+		list_3(&l);
+		check(rows[i].name, &head, &op, &l, &rows[i].want);
+		if (rows[i].want.effect == PF_EFFECT_CHANGE)
+			one_gone(&l, NULL);
+	}
+}
+
+static void test_enable(void **state)
+{
+	static const struct row rows[] = {
+		{ "enabled", {}, &ABSENT, {}, NOTHING("already") },
+		{ "not yet", { .disabled = true }, &ABSENT, {}, CHANGES("Lance 12 and newer") },
+		{ "pins, transaction lost", { .disabled = true, .lost_txn = true }, &ABSENT, {}, REFUSED(-EBADMSG) },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(pf_pins_release) struct pf_pins l = PF_PINS_INIT, before = PF_PINS_INIT;
+		struct pf_head_facts head = head_of(&rows[i].head);
+		struct pf_op op = { .kind = PF_OP_ENABLE };
+		list_3(&l);
+		list_3(&before);
+		check(rows[i].name, &head, &op, &l, &rows[i].want);
+		assert_true(same_lists(&l, &before));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_register), cmocka_unit_test(test_register_nonsense),
+		cmocka_unit_test(test_renew),	 cmocka_unit_test(test_renew_overdue),
+		cmocka_unit_test(test_release),	 cmocka_unit_test(test_expire),
+		cmocka_unit_test(test_enable),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
