@@ -67,18 +67,9 @@ static int take_string(struct reading *rd, const struct pf_field *f, char **out,
 	return 0;
 }
 
-static int take_u64(const struct pf_field *f, uint64_t *out, struct pf_why *why)
-{
-	int r = pf_wire_expect(f, PF_WIRE_VARINT, why);
-	if (r < 0)
-		return r;
-	*out = f->num;
-	return 0;
-}
-
 static int take_claim(const struct pf_field *f, struct claim *out, struct pf_why *why)
 {
-	int r = take_u64(f, &out->value, why);
+	int r = pf_wire_u64(f, &out->value, why);
 	if (r < 0)
 		return r;
 	out->present = true;
@@ -170,15 +161,15 @@ static int take_field(struct reading *rd, const struct pf_field *f, struct pf_wh
 
 	switch (f->number) {
 	case LANCE__MANIFEST__FIELD__VERSION:
-		return take_u64(f, &m->version, why);
+		return pf_wire_u64(f, &m->version, why);
 	case LANCE__MANIFEST__FIELD__INDEX_SECTION:
 		return take_claim(f, &rd->index, why);
 	case LANCE__MANIFEST__FIELD__TIMESTAMP:
 		return take_timestamp(rd, f, why);
 	case LANCE__MANIFEST__FIELD__READER_FEATURE_FLAGS:
-		return take_u64(f, &m->reader_flags, why);
+		return pf_wire_u64(f, &m->reader_flags, why);
 	case LANCE__MANIFEST__FIELD__WRITER_FEATURE_FLAGS:
-		return take_u64(f, &m->writer_flags, why);
+		return pf_wire_u64(f, &m->writer_flags, why);
 	case LANCE__MANIFEST__FIELD__TRANSACTION_FILE:
 		return take_string(rd, f, &m->transaction_file, why);
 	case LANCE__MANIFEST__FIELD__WRITER_VERSION:

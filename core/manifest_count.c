@@ -21,9 +21,12 @@ static int count_deleted(struct counting *c, const struct pf_field *file, uint64
 	/* Zero is what a writer that did not count leaves: nobody writes a file of no deletions. */
 	*deleted = 0;
 	uint64_t end = pf_wire_enter(&c->w, file);
-	while ((r = pf_wire_next(&c->w, &f, why)) > 0)
+	while ((r = pf_wire_next(&c->w, &f, why)) > 0) {
 		if (f.number == LANCE__DELETION_FILE__FIELD__NUM_DELETED_ROWS)
-			*deleted = f.num;
+			r = pf_wire_u64(&f, deleted, why);
+		if (r < 0)
+			return r;
+	}
 	pf_wire_leave(&c->w, end);
 	if (*deleted == 0)
 		c->unknown = true;
@@ -41,7 +44,7 @@ static int count_fragment(struct counting *c, const struct pf_field *fragment, s
 	uint64_t end = pf_wire_enter(&c->w, fragment);
 	while ((r = pf_wire_next(&c->w, &f, why)) > 0) {
 		if (f.number == LANCE__DATA_FRAGMENT__FIELD__PHYSICAL_ROWS)
-			physical = f.num;
+			r = pf_wire_u64(&f, &physical, why);
 		else if (f.number == LANCE__DATA_FRAGMENT__FIELD__DELETION_FILE)
 			r = count_deleted(c, &f, &deleted, why);
 		if (r < 0)

@@ -205,8 +205,7 @@ static int take_field(struct pf_wire *w, const struct pf_field *f, struct pf_txn
 {
 	switch (f->number) {
 	case LANCE__TRANSACTION__FIELD__READ_VERSION:
-		t->read_version = f->num;
-		return pf_wire_expect(f, PF_WIRE_VARINT, why);
+		return pf_wire_u64(f, &t->read_version, why);
 	case LANCE__TRANSACTION__FIELD__UUID:
 		return take_uuid(w, f, t, why);
 	case LANCE__TRANSACTION__FIELD__PROPERTIES:

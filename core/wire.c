@@ -167,6 +167,15 @@ int pf_wire_expect(const struct pf_field *f, enum pf_wire_type type, struct pf_w
 			  f->number, f->start, (int)f->type, (int)type, type == PF_WIRE_LEN ? ", bytes" : "");
 }
 
+int pf_wire_u64(const struct pf_field *f, uint64_t *out, struct pf_why *why)
+{
+	int r = pf_wire_expect(f, PF_WIRE_VARINT, why);
+
+	if (r == 0)
+		*out = f->num;
+	return r;
+}
+
 int pf_wire_payload(struct pf_reader *r, const struct pf_field *f, size_t max, struct pf_buf *out, struct pf_why *why)
 {
 	int e = pf_wire_expect(f, PF_WIRE_LEN, why);

@@ -80,6 +80,9 @@ static inline void pf_wire_leave(struct pf_wire *w, uint64_t end)
 /* 0 if the field has this wire type, else -EBADMSG: of a known number, another type is damage. */
 int pf_wire_expect(const struct pf_field *f, enum pf_wire_type type, struct pf_why *why);
 
+/* The value of a VARINT field; -EBADMSG if it is of another type. */
+int pf_wire_u64(const struct pf_field *f, uint64_t *out, struct pf_why *why);
+
 /* Append the payload of a LEN field to out. -EBADMSG if it is not LEN or longer than max. */
 int pf_wire_payload(struct pf_reader *r, const struct pf_field *f, size_t max, struct pf_buf *out, struct pf_why *why);
 

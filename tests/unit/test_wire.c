@@ -501,6 +501,41 @@ static void test_get_le(void **state)
 	assert_true(pf_get_le(p, 8) == 0xff07060504030201);
 }
 
+/* Fields 1, 2 {1, 3 {5}}, 4: in and out again, in one pass, and the inner end is not crossed. */
+static void test_nested(void **state)
+{
+	static const char bytes[] = "\x08\x01\x12\x06\x08\x02\x1a\x02\x28\x03\x20\x04\x12\x02\x28\x80\x08\x00";
+	const struct pf_buf b = { (uint8_t *)(uintptr_t)bytes, sizeof(bytes) - 1, 0 };
+	_cleanup_(pf_wire_release) struct pf_wire w;
+	struct pf_why why = PF_WHY_INIT;
+	struct probe p;
+	struct pf_field f;
+	uint64_t v = 7;
+
+	probe_init(&p, &b, b.len);
+	pf_wire_init(&w, &p.base, 0, b.len);
+	assert_true(pf_wire_next(&w, &f, &why) == 1 && pf_wire_u64(&f, &v, &why) == 0 && v == 1);
+	assert_true(pf_wire_next(&w, &f, &why) == 1 && f.number == 2);
+	assert_int_equal(pf_wire_u64(&f, &v, &why), -EBADMSG);
+	assert_int_equal(v, 1);
+	uint64_t outer = pf_wire_enter(&w, &f);
+	assert_true(pf_wire_next(&w, &f, &why) == 1 && f.number == 1 && f.num == 2);
+	assert_true(pf_wire_next(&w, &f, &why) == 1 && f.number == 3);
+	uint64_t inner = pf_wire_enter(&w, &f);
+	assert_true(pf_wire_next(&w, &f, &why) == 1 && f.number == 5 && f.num == 3);
+	assert_int_equal(pf_wire_next(&w, &f, &why), 0);
+	pf_wire_leave(&w, inner);
+	assert_int_equal(pf_wire_next(&w, &f, &why), 0);
+	pf_wire_leave(&w, outer);
+	assert_true(pf_wire_next(&w, &f, &why) == 1 && f.number == 4 && f.num == 4);
+	assert_int_equal(p.reads, 1);
+
+	/* Its varint would go on in the field behind it. */
+	assert_true(pf_wire_next(&w, &f, &why) == 1 && f.number == 2);
+	pf_wire_enter(&w, &f);
+	assert_int_equal(pf_wire_next(&w, &f, &why), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -520,6 +555,7 @@ int main(void)
 		cmocka_unit_test(test_writers),
 		cmocka_unit_test(test_put_bytes_leaves_no_half_field),
 		cmocka_unit_test(test_get_le),
+		cmocka_unit_test(test_nested),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
