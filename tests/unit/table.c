@@ -226,7 +226,8 @@ static int add_name(void *arg, const char *name, bool is_dir)
 	struct listing *l = arg;
 	char *path = NULL;
 
-	assert_true(asprintf(&path, "%s/%s", l->dir, name) > 0);
+	bool root = strcmp(l->dir, ".") == 0;
+	assert_true(asprintf(&path, "%s%s%s", root ? "" : l->dir, root ? "" : "/", name) > 0);
 	if (is_dir) {
 		const char *dir = l->dir;
 		l->dir = path;

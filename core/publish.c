@@ -1,0 +1,467 @@
+#include "publish.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "flags.h"
+#include "lance.pb-c.h"
+#include "pins.pb-c.h"
+
+/* Bit 63 marks detached versions, so the line of attached ones ends below it. */
+#define VERSION_MAX (UINT64_MAX >> 1)
+
+/* One attempt: every name it uses, all made before the first of them exists. */
+struct attempt {
+	struct pf_branch *b;
+	struct pf_store *st;
+	const struct pf_publish *p;
+	uint64_t version;
+	struct pf_buf txn; /* the Transaction message */
+	char *txn_dir, *txn_staged, *txn_file;
+	char *versions, *staged, *file;
+	char *file_v2, *hint_staged, *hint; /* file_v2: `file` in the other scheme; NULL if the table has V2 names */
+	bool renamed; /* the version's file got or lost a name after the one it was published by: its change time says nothing */
+};
+
+static void attempt_release(struct attempt *a)
+{
+	char *names[] = { a->txn_dir, a->txn_staged, a->txn_file,    a->versions, a->staged,
+			  a->file,    a->file_v2,    a->hint_staged, a->hint };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		free(names[i]);
+	pf_buf_release(&a->txn);
+}
+
+static int failed(struct pf_why *why, int err, const char *what, const char *name)
+{
+	return pf_why_set(why, err, "cannot %s %s: %s", what, name, strerror(-err));
+}
+
+/* The outcome is open: `inner` says what is in the way of knowing it. */
+static int unknown(struct pf_why *why, uint64_t version, const char *uuid, const char *inner)
+{
+	return pf_why_set(why, -EINPROGRESS,
+			  "version %" PRIu64 " with transaction %s may or may not have been committed: %s", version,
+			  uuid, inner);
+}
+
+static _printf_(2, 3) int name(char **out, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	int n = vasprintf(out, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		*out = NULL;
+	return n < 0 ? -ENOMEM : 0;
+}
+
+static int txn_file_name(struct pf_branch *b, uint64_t read_version, const char *uuid, char **out)
+{
+	return name(out, "%s_transactions/%" PRIu64 "-%s.txn", pf_branch_dir(b), read_version, uuid);
+}
+
+static int prepare(struct attempt *a)
+{
+	const char *dir = pf_branch_dir(a->b);
+	char base[PF_MANIFEST_NAME_MAX], random[PF_UUID_TEXT];
+	struct pf_uuid u;
+	int r;
+
+	/* Of these names Lance's cleanup collects what a crash leaves behind. */
+	pf_uuid_new(&u);
+	pf_uuid_format(&u, random);
+	pf_manifest_name_format(a->version, a->p->base->v2, base);
+	if ((r = name(&a->txn_dir, "%s_transactions", dir)) < 0 ||
+	    (r = name(&a->txn_staged, "%s_transactions/.tmp%s.txn", dir, random)) < 0 ||
+	    (r = txn_file_name(a->b, a->p->txn->read_version, a->p->txn->uuid, &a->txn_file)) < 0 ||
+	    (r = name(&a->versions, "%s_versions", dir)) < 0 ||
+	    (r = name(&a->staged, "%s/.tmp%s", a->versions, random)) < 0 ||
+	    (r = name(&a->file, "%s/%s", a->versions, base)) < 0 ||
+	    (r = name(&a->hint_staged, "%s/.tmp%s-hint", a->versions, random)) < 0 ||
+	    (r = name(&a->hint, "%s/latest_version_hint.json", a->versions)) < 0)
+		return r;
+	if (!a->p->base->v2) {
+		pf_manifest_name_format(a->version, true, base);
+		r = name(&a->file_v2, "%s/%s", a->versions, base);
+	}
+	return r < 0 ? r : pf_txn_encode(a->p->txn, &a->txn);
+}
+
+/* A file with these bytes, durable if `sync`. */
+static int write_file(struct pf_store *st, const char *file, const void *p, size_t n, bool sync)
+{
+	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
+
+	int r = pf_store_create(st, file, &sg);
+	if (r == 0)
+		r = pf_stage_write(sg, p, n);
+	if (r == 0 && sync)
+		r = pf_stage_sync(sg);
+	return r;
+}
+
+/* Durable under its name before any manifest names it. */
+static int write_transaction(struct attempt *a, struct pf_why *why)
+{
+	int r = write_file(a->st, a->txn_staged, a->txn.data, a->txn.len, true);
+
+	/* Tables written without transaction files have no directory for them. */
+	if (r == -ENOENT && (r = pf_store_mkdir(a->st, a->txn_dir)) == 0)
+		r = write_file(a->st, a->txn_staged, a->txn.data, a->txn.len, true);
+	if (r == 0)
+		r = pf_store_rename(a->st, a->txn_staged, a->txn_file);
+	if (r == 0)
+		r = pf_store_sync_dir(a->st, a->txn_dir);
+	return r < 0 ? failed(why, r, "write", a->txn_file) : 0;
+}
+
+/* The patches of a commit, and the bytes they point to. */
+enum { VERSION, TIMESTAMP, FLAGS, TXN_FILE, PINS, N_PATCHES };
+
+struct patches {
+	struct pf_buf bytes[N_PATCHES];
+	struct pf_piece piece[N_PATCHES];
+	struct pf_patch patch[N_PATCHES];
+};
+
+static void patches_release(struct patches *p)
+{
+	for (size_t i = 0; i < N_PATCHES; i++)
+		pf_buf_release(&p->bytes[i]);
+}
+
+static int put_timestamp(struct pf_time t, struct pf_buf *out)
+{
+	Lance__Timestamp m = LANCE__TIMESTAMP__INIT;
+	uint8_t bytes[32]; /* two varints and two tags at most: 22 */
+
+	m.has_seconds = t.sec != 0;
+	m.seconds = t.sec;
+	m.has_nanos = t.nsec != 0;
+	m.nanos = t.nsec;
+	return pf_wire_put_bytes(out, LANCE__MANIFEST__FIELD__TIMESTAMP, bytes, lance__timestamp__pack(&m, bytes));
+}
+
+static int put_pins(const struct pf_pins *pins, struct pf_buf *out)
+{
+	_cleanup_(pf_buf_release) struct pf_buf record = PF_BUF_INIT;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < pins->n; i++) {
+		pf_buf_reset(&record);
+		r = pf_pin_encode(&pins->v[i], &record);
+		if (r == 0)
+			r = pf_wire_put_bytes(out, PINS__NUMBER__FIELD, record.data, record.len);
+	}
+	return r;
+}
+
+static int make_patches(const struct attempt *a, struct patches *p)
+{
+	static const uint32_t number[N_PATCHES] = {
+		[VERSION] = LANCE__MANIFEST__FIELD__VERSION,
+		[TIMESTAMP] = LANCE__MANIFEST__FIELD__TIMESTAMP,
+		[FLAGS] = LANCE__MANIFEST__FIELD__WRITER_FEATURE_FLAGS,
+		[TXN_FILE] = LANCE__MANIFEST__FIELD__TRANSACTION_FILE,
+		[PINS] = PINS__NUMBER__FIELD,
+	};
+	const char *txn_file = a->txn_file + strlen(a->txn_dir) + 1;
+	uint64_t flags = a->p->base->writer_flags | a->p->writer_flags;
+	int r;
+
+	if ((r = pf_wire_put_u64(&p->bytes[VERSION], number[VERSION], a->version)) < 0 ||
+	    (r = put_timestamp(a->p->timestamp, &p->bytes[TIMESTAMP])) < 0 ||
+	    (flags && (r = pf_wire_put_u64(&p->bytes[FLAGS], number[FLAGS], flags)) < 0) ||
+	    (r = pf_wire_put_bytes(&p->bytes[TXN_FILE], number[TXN_FILE], txn_file, strlen(txn_file))) < 0 ||
+	    (r = put_pins(a->p->pins, &p->bytes[PINS])) < 0)
+		return r;
+	for (size_t i = 0; i < N_PATCHES; i++) {
+		p->piece[i] = (struct pf_piece){ .mem = p->bytes[i].data, .len = p->bytes[i].len };
+		p->patch[i] = (struct pf_patch){ .number = number[i],
+						 .pieces = &p->piece[i],
+						 .n_pieces = p->bytes[i].len > 0 };
+	}
+	return 0;
+}
+
+/* The whole manifest, durable, before it gets its name. */
+static int stage_manifest(struct attempt *a, struct pf_why *why)
+{
+	_cleanup_(patches_release) struct patches p = { .bytes = { PF_BUF_INIT } };
+	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
+
+	int r = make_patches(a, &p);
+	if (r < 0)
+		return r;
+	r = pf_store_create(a->st, a->staged, &sg);
+	if (r < 0)
+		return failed(why, r, "create", a->staged);
+	struct pf_splice how = {
+		.patches = p.patch,
+		.n_patches = N_PATCHES,
+		.transaction = a->txn.data,
+		.transaction_len = a->txn.len,
+	};
+	r = pf_manifest_splice(a->st, a->p->base, &how, sg, why);
+	if (r < 0)
+		return r;
+	r = pf_stage_sync(sg);
+	return r < 0 ? failed(why, r, "write", a->staged) : 0;
+}
+
+/* What stands at a version, and the head above it. */
+struct sight {
+	struct pf_manifest *head, *m;
+};
+
+static void sight_release(struct sight *s)
+{
+	pf_manifest_unref(s->head);
+	pf_manifest_unref(s->m);
+}
+
+/*
+ * Does the transaction `uuid` stand at `version`? 1 yes, 0 another one does, -ENOENT nothing does, or the error that kept it from being
+ * read. What was read by then is in *s.
+ */
+static int find(struct pf_branch *b, uint64_t version, const char *uuid, struct sight *s, struct pf_why *why)
+{
+	_cleanup_(pf_txn_release) struct pf_txn txn = PF_TXN_INIT;
+
+	int r = pf_branch_head(b, &s->head, why);
+	if (r < 0)
+		return r;
+	if (s->head->version == version)
+		s->m = pf_manifest_ref(s->head);
+	else if ((r = pf_branch_version(b, version, &s->m, why)) < 0)
+		return r;
+	r = pf_txn_read(pf_branch_store(b), pf_branch_dir(b), s->m, &txn, why);
+	/* -ENOENT is kept for "nothing there": a manifest whose transaction file is gone is there, and is nobody's of ours. */
+	if (r == -ENOENT || r == -ENODATA)
+		return 0;
+	return r < 0 ? r : strcmp(txn.uuid, uuid) == 0;
+}
+
+/*
+ * Is our version, s->m, part of the line that leads to the head? A writer that was held up can find its number free again, because others
+ * took it, went on and cleaned it up; its file then lies in a gap where nobody reads it (cases-open A09). Whoever continues the line reads
+ * our version first, so the next version's bytes are not older than the name of ours, which it got at `named_ns`. Both times come from
+ * one file system. 1 yes, 0 no, or storage's error.
+ */
+static int on_line(struct pf_branch *b, const struct sight *s, int64_t named_ns)
+{
+	_cleanup_(pf_freep) char *next = NULL;
+	char base[PF_MANIFEST_NAME_MAX];
+	struct pf_stat st;
+
+	if (s->head->version == s->m->version)
+		return 1;
+	pf_manifest_name_format(s->m->version + 1, s->m->v2, base);
+	int r = name(&next, "%s_versions/%s", pf_branch_dir(b), base);
+	if (r == 0)
+		r = pf_store_stat(pf_branch_store(b), next, &st);
+	if (r == -ENOENT)
+		return 0;
+	return r < 0 ? r : st.mtime_ns >= named_ns;
+}
+
+static int lost(const struct attempt *a, struct pf_why *why)
+{
+	return pf_why_set(why, -ESTALE, "another writer committed version %" PRIu64 " first", a->version);
+}
+
+static int put_in_place(struct attempt *a, struct pf_why *why)
+{
+	_cleanup_(sight_release) struct sight s = { NULL }, again = { NULL };
+	const char *uuid = a->p->txn->uuid;
+	struct pf_why inner = PF_WHY_INIT;
+
+	int link = pf_store_link(a->st, a->staged, a->file);
+	if (link == 0)
+		return 0;
+	int r = find(a->b, a->version, uuid, &s, &inner);
+	if (r > 0)
+		return 0; /* it took effect, whatever was reported */
+	if (r == 0)
+		return lost(a, why);
+	/* EEXIST for a file that cannot be ours: ours is complete. Whatever is wrong with it, the next look at the head says so. */
+	if (link == -EEXIST && (r == -ENOENT || r == -EBADMSG || r == -EOPNOTSUPP))
+		return lost(a, why);
+	/*
+	 * A call that failed and left nothing may still be on its way on a network file system. Without the name it links from it can
+	 * arrive no more, so what is not there after that never will be.
+	 */
+	if (link != -EEXIST && r == -ENOENT) {
+		r = pf_store_unlink(a->st, a->staged);
+		a->renamed = true;
+		if (r == 0)
+			r = find(a->b, a->version, uuid, &again, &inner);
+		if (r > 0)
+			return 0;
+		if (r == 0)
+			return lost(a, why);
+		if (r == -ENOENT)
+			return failed(why, link, "publish", a->file);
+	}
+	return unknown(why, a->version, uuid, inner.text[0] ? inner.text : strerror(-r));
+}
+
+static int is_v2(void *arg, const char *entry, bool is_dir)
+{
+	uint64_t version;
+	bool v2;
+
+	return pf_manifest_name_parse(entry, &version, &v2) && v2;
+}
+
+/*
+ * Lance's migration to V2 names renames what it lists, and nothing keeps a commit under a V1 name from landing meanwhile; Lance
+ * refuses to open a table with both. So ours follows.
+ */
+static int follow_migration(struct attempt *a, struct pf_why *why)
+{
+	struct pf_stat mine, there;
+
+	if (!a->file_v2)
+		return 0;
+	int r = pf_store_list(a->st, a->versions, is_v2, NULL);
+	if (r == 0)
+		return 0;
+	if (r > 0)
+		r = pf_store_link(a->st, a->staged, a->file_v2);
+	if (r == -EEXIST) {
+		/* The migration took our V1 name along, or somebody who came after it has our number. */
+		r = pf_store_stat(a->st, a->staged, &mine);
+		if (r == 0)
+			r = pf_store_stat(a->st, a->file_v2, &there);
+		if (r == 0 && !pf_stat_same(&mine, &there))
+			r = -ESTALE;
+	}
+	if (r < 0 && r != -ESTALE)
+		return unknown(why, a->version, a->p->txn->uuid, strerror(-r));
+	a->renamed = true;
+	int gone = pf_store_unlink(a->st, a->file);
+	if (gone < 0 && gone != -ENOENT)
+		return unknown(why, a->version, a->p->txn->uuid, strerror(-gone));
+	return r == -ESTALE ? lost(a, why) : 0;
+}
+
+static int make_durable(struct attempt *a, struct pf_why *why)
+{
+	int r = pf_store_sync_dir(a->st, a->versions);
+
+	if (r < 0)
+		r = pf_store_sync_dir(a->st, a->versions);
+	return r < 0 ? unknown(why, a->version, a->p->txn->uuid, strerror(-r)) : 0;
+}
+
+/* The version has its name. Make that last, and see with the eyes of a reader that it does. */
+static int confirm(struct attempt *a, struct pf_manifest **out, struct pf_why *why)
+{
+	_cleanup_(sight_release) struct sight s = { NULL };
+	struct pf_why inner = PF_WHY_INIT;
+
+	int r = follow_migration(a, why);
+	if (r == 0)
+		r = make_durable(a, why);
+	if (r < 0)
+		return r;
+	r = find(a->b, a->version, a->p->txn->uuid, &s, &inner);
+	if (r == 0)
+		return lost(a, why);
+	if (r > 0)
+		r = on_line(a->b, &s, a->renamed ? s.m->st.mtime_ns : s.m->st.ctime_ns);
+	if (r < 0)
+		return unknown(why, a->version, a->p->txn->uuid, inner.text[0] ? inner.text : strerror(-r));
+	if (r == 0) {
+		pf_store_unlink(a->st, s.m->name);
+		return pf_why_set(why, -ESTALE,
+				  "version %" PRIu64 " fell into a gap below the head, %" PRIu64
+				  ": others had passed it",
+				  a->version, s.head->version);
+	}
+	*out = STEAL(s.m);
+	return 0;
+}
+
+/* Best effort: Lance scans the directory when the hint is wrong or missing, so its failure is no failure of the commit. */
+static void write_hint(struct attempt *a)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "{\"version\":%" PRIu64 "}", a->version);
+
+	if (write_file(a->st, a->hint_staged, text, (size_t)n, false) < 0 ||
+	    pf_store_rename(a->st, a->hint_staged, a->hint) < 0)
+		pf_store_unlink(a->st, a->hint_staged);
+}
+
+int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manifest **out, struct pf_why *why)
+{
+	_cleanup_(attempt_release) struct attempt a = { .b = b, .st = pf_branch_store(b), .p = p };
+
+	int r = pf_flags_writable(p->base->writer_flags, why);
+	if (r < 0)
+		return r;
+	if (p->base->version >= VERSION_MAX)
+		return pf_why_set(why, -EOPNOTSUPP, "version %" PRIu64 " is the last one there can be",
+				  p->base->version);
+	a.version = p->base->version + 1;
+	r = prepare(&a);
+	if (r < 0)
+		return r;
+
+	r = write_transaction(&a, why);
+	if (r == 0)
+		r = stage_manifest(&a, why);
+	if (r == 0)
+		r = put_in_place(&a, why);
+	if (r == 0)
+		r = confirm(&a, out, why);
+	/* While the outcome is open nothing is removed: whatever there is may be what the version consists of (cases-open A11). */
+	if (r == -EINPROGRESS)
+		return r;
+
+	pf_store_unlink(a.st, a.staged);
+	if (r == 0) {
+		write_hint(&a);
+	} else {
+		pf_store_unlink(a.st, a.txn_staged);
+		pf_store_unlink(a.st, a.txn_file);
+	}
+	return r;
+}
+
+int pf_publish_settle(struct pf_branch *b, uint64_t version, const char *uuid, struct pf_manifest **out,
+		      struct pf_why *why)
+{
+	_cleanup_(sight_release) struct sight s = { NULL };
+	_cleanup_(pf_freep) char *versions = NULL, *txn_file = NULL;
+	struct pf_why inner = PF_WHY_INIT;
+
+	int r = name(&versions, "%s_versions", pf_branch_dir(b));
+	if (r == 0)
+		r = txn_file_name(b, version - 1, uuid, &txn_file);
+	if (r < 0)
+		return unknown(why, version, uuid, strerror(-r));
+
+	r = find(b, version, uuid, &s, &inner);
+	if (r == 0 || (r == -ENOENT && s.head && s.head->version < version)) {
+		pf_store_unlink(pf_branch_store(b), txn_file);
+		return 0;
+	}
+	if (r > 0)
+		r = on_line(b, &s, s.m->st.ctime_ns);
+	if (r == 0)
+		return 0; /* in a gap; its file is left alone, which is right even if that was wrong */
+	if (r > 0)
+		r = pf_store_sync_dir(pf_branch_store(b), versions);
+	if (r < 0)
+		return unknown(why, version, uuid, inner.text[0] ? inner.text : strerror(-r));
+	*out = STEAL(s.m);
+	return 1;
+}
