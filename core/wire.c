@@ -54,7 +54,8 @@ static int head_bytes(struct pf_wire *w, const uint8_t **p, struct pf_why *why)
 			return -ENOMEM;
 		int r = w->r->read(w->r, w->pos, w->win, n);
 		if (r < 0)
-			return pf_why_default(why, r, "cannot read %zu bytes at offset %" PRIu64, n, w->pos);
+			return pf_why_default(why, r, "cannot read %zu bytes at offset %" PRIu64 ": %s", n, w->pos,
+					      strerror(-r));
 		w->win_off = w->pos;
 		w->win_len = n;
 	}
@@ -192,7 +193,8 @@ int pf_wire_payload(struct pf_reader *r, const struct pf_field *f, size_t max, s
 		return e;
 	e = r->read(r, f->value, out->data + out->len, (size_t)f->len);
 	if (e < 0)
-		return pf_why_default(why, e, "cannot read %" PRIu64 " bytes at offset %" PRIu64, f->len, f->value);
+		return pf_why_default(why, e, "cannot read %" PRIu64 " bytes at offset %" PRIu64 ": %s", f->len,
+				      f->value, strerror(-e));
 	out->len += (size_t)f->len;
 	return 0;
 }
