@@ -23,7 +23,7 @@ static void json_release(json_t **j)
 	json_decref(*j);
 }
 
-static void tag_release(struct pf_tag *t)
+void pf_tag_release(struct pf_tag *t)
 {
 	free(t->name);
 	free(t->branch);
@@ -36,7 +36,7 @@ static void tag_release(struct pf_tag *t)
 void pf_tags_release(struct pf_tags *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		tag_release(&l->v[i]);
+		pf_tag_release(&l->v[i]);
 	free(l->v);
 	*l = (struct pf_tags){ 0 };
 }
@@ -181,7 +181,7 @@ static int blame(const char *file, int err, const struct pf_why *inner, struct p
 static int read_tag(struct pf_store *st, const char *file, const char *base, struct pf_tag *out, struct pf_why *why)
 {
 	_cleanup_(json_release) json_t *j = NULL;
-	_cleanup_(tag_release) struct pf_tag t = { 0 };
+	_cleanup_(pf_tag_release) struct pf_tag t = { 0 };
 	const json_t *metadata;
 
 	int r = take_name(base, &t.name, why);
@@ -206,6 +206,25 @@ static int read_tag(struct pf_store *st, const char *file, const char *base, str
 	*out = t;
 	t = (struct pf_tag){ 0 };
 	return 0;
+}
+
+int pf_tag_read(struct pf_store *st, const char *name, struct pf_tag *out, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf file = PF_BUF_INIT;
+	struct pf_why inner = PF_WHY_INIT;
+
+	int r = pf_buf_addstr(&file, TAGS "/");
+	if (r == 0)
+		r = pf_percent_encode(name, strlen(name), &file);
+	if (r == 0)
+		r = pf_buf_addstr(&file, SUFFIX);
+	const char *path = r == 0 ? pf_buf_str(&file) : NULL;
+	if (!path)
+		return -ENOMEM;
+	r = read_tag(st, path, path + strlen(TAGS "/"), out, &inner);
+	if (r == -ENOENT)
+		return pf_why_set(why, r, "no such tag: %s is missing", path);
+	return r < 0 ? blame(path, r, &inner, why) : 0;
 }
 
 struct listing {

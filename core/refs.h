@@ -29,6 +29,10 @@ void pf_tags_release(struct pf_tags *l);
 /* All tags, sorted by name. -EBADMSG names the file and what was expected; numbers past 2^63-1 and duplicate keys count as damage. */
 int pf_tags_list(struct pf_store *st, struct pf_tags *out, struct pf_why *why);
 
+/* One tag, read now; its name is as in pf_tag. -ENOENT if there is none. */
+int pf_tag_read(struct pf_store *st, const char *name, struct pf_tag *out, struct pf_why *why);
+void pf_tag_release(struct pf_tag *t);
+
 struct pf_branch_ref {
 	char *name;   /* decoded, with its slashes */
 	char *parent; /* NULL: main */
