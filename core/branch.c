@@ -255,6 +255,9 @@ int pf_branch_version(struct pf_branch *b, uint64_t version, struct pf_manifest 
 
 	if (r == -ENOENT)
 		r = open_manifest(b, version, false, out, why);
+	/* Lance's migration renames it from V1 to V2, and may have done so between the two looks. */
+	if (r == -ENOENT)
+		r = open_manifest(b, version, true, out, why);
 	if (r == -ENOENT)
 		return pf_why_set(why, r, "no version %" PRIu64 " in %s/", version, b->versions);
 	return r;
