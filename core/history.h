@@ -12,17 +12,18 @@
 struct pf_step {
 	const struct pf_manifest *m;
 	const struct pf_manifest *before; /* the version kept just below, NULL if there is none */
-	bool gap;			  /* `before` is not version - 1: what happened in between is not known */
-	const struct pf_txn *txn;	  /* NULL: it could not be read, and txn_error says why */
+	bool gap;		  /* `before` is there and not version - 1: what happened in between is not known */
+	const struct pf_txn *txn; /* NULL: it could not be read, and txn_error says why */
 	int txn_error;
-	const char *txn_why;
+	const char *txn_why; /* NULL if it could be read */
 };
 
 typedef int (*pf_step_fn)(void *arg, const struct pf_step *s);
 
 /*
  * Show every kept version in (after, head], ascending, to fn; the one at or below `after` serves as the first `before`. A non-zero return of fn
- * stops the walk and is returned. after = 0: from the oldest. Holds two manifests at a time.
+ * stops the walk and is returned. after = 0: from the oldest. What a cleanup removes meanwhile is a gap. Holds two manifests at a time; reads each
+ * once.
  *   -EBADMSG, -EIO ...  a manifest in the range cannot be read: named; fn has seen those below it
  */
 int pf_history_walk(struct pf_branch *b, uint64_t after, pf_step_fn fn, void *arg, struct pf_why *why);
@@ -40,13 +41,17 @@ enum pf_change_kind {
 const char *pf_change_name(enum pf_change_kind kind);
 
 /*
- * Call fn for each pin that differs between s->before and s->m, or that s->txn waives, in the order of the lists. `pin` is the record after the
- * step, or before it if it is gone; `before` is NULL for a new one.
+ * Call fn for each pin that differs between s->before and s->m, in the order of the lists, then for each that s->txn ends and s->before does not
+ * have. `pin` is the record after the step, or `before` if it is gone; of a pin ended without a record only the id is known. `before` is NULL if
+ * s->before does not have it.
+ *
+ * A pin is registered by source_version + 1: an s->m above it only shows it first, across a gap or as the oldest kept. There, too, an end without
+ * a record is told as the operation says, since the pin may well have been there.
  */
 typedef int (*pf_change_fn)(void *arg, enum pf_change_kind kind, const struct pf_pin *pin, const struct pf_pin *before);
 int pf_step_changes(const struct pf_step *s, pf_change_fn fn, void *arg);
 
-/* Who wrote a manifest, as "lance 8.0.1", or "unknown writer". Appends to out. */
+/* Who wrote a manifest, as "lance 8.0.1", or "unknown writer". Appends to out. Our own commits keep the base's writer. */
 int pf_writer_describe(const struct pf_manifest *m, struct pf_buf *out);
 
 #endif

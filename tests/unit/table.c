@@ -99,6 +99,8 @@ void table_txn(const struct table_version *t, struct pf_buf *out)
 		put_u64(out, 1, t->version - 1);
 	put_str(out, 2, uuid_of(t, uuid));
 	put_bytes(out, t->operation ? t->operation : 100, "", 0);
+	if (t->txn_extra)
+		add(out, t->txn_extra->data, t->txn_extra->len);
 }
 
 static void put_fragment(struct pf_buf *b, uint64_t id)
@@ -120,6 +122,17 @@ static void put_timestamp(struct pf_buf *b, const struct table_version *t)
 	if (t->timestamp.nsec)
 		put_u64(&time, 2, (uint64_t)t->timestamp.nsec);
 	put_buf(b, 7, &time);
+}
+
+static void put_writer(struct pf_buf *b, const char *version)
+{
+	_cleanup_(pf_buf_release) struct pf_buf writer = PF_BUF_INIT;
+
+	if (!*version)
+		return;
+	put_str(&writer, 1, "lance");
+	put_str(&writer, 2, version);
+	put_buf(b, 13, &writer);
 }
 
 void table_manifest(const struct table_version *t, struct pf_buf *out)
@@ -155,7 +168,7 @@ void table_manifest(const struct table_version *t, struct pf_buf *out)
 		txn_file(t, file);
 		put_str(&m, 12, file);
 	}
-	put_bytes(&m, 13, "\n\5lance\22\00614.0.2", 15); /* library "lance", version "14.0.2" */
+	put_writer(&m, t->writer ? t->writer : "14.0.2");
 	if (t->branch)
 		put_str(&m, 20, t->branch);
 	if (is_inline)

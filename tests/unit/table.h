@@ -27,12 +27,14 @@ struct table_version {
 		TABLE_TXN_NONE
 	} /* says nothing */
 	txn;
-	unsigned operation;	      /* field number of the oneof; 0: 100, Append */
-	const struct pf_buf *pins;    /* field 10395 as it stands on the wire, tags included */
-	const struct pf_buf *extra;   /* more top-level fields, last */
-	const struct pf_buf *index;   /* message of an index section */
-	const struct pf_buf *leading; /* bytes before the first section, as a legacy table's dictionary pages */
-	unsigned fragments;	      /* how many, of 10 rows each */
+	unsigned operation;		/* field number of the oneof; 0: 100, Append */
+	const struct pf_buf *pins;	/* field 10395 as it stands on the wire, tags included */
+	const struct pf_buf *txn_extra; /* more fields of the transaction message, last */
+	const struct pf_buf *extra;	/* more top-level fields, last */
+	const char *writer;		/* version of the library "lance"; NULL: 14.0.2; "": no field 13 */
+	const struct pf_buf *index;	/* message of an index section */
+	const struct pf_buf *leading;	/* bytes before the first section, as a legacy table's dictionary pages */
+	unsigned fragments;		/* how many, of 10 rows each */
 };
 
 #define TABLE_NAME_MAX 256
