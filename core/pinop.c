@@ -204,6 +204,10 @@ static int apply_release(const struct pf_head_facts *head, const struct pf_op *o
 	struct pf_pin *p = pf_pins_find(pins, &op->id);
 
 	pf_uuid_format(&op->id, id);
+	if (!p && op->waive) {
+		*effect = PF_EFFECT_CHANGE;
+		return pf_why_set(why, 0, "pin %s, which is not there, is waived", id);
+	}
 	if (!p) {
 		*effect = PF_EFFECT_NONE;
 		return pf_why_set(why, 0, "there is no pin %s: nothing to release", id);

@@ -14,6 +14,7 @@ struct pf_op {
 	struct pf_request request; /* register */
 	struct pf_uuid id;	   /* renew, release, expire */
 	struct pf_time expires_at; /* renew: asked for; expire: inspected */
+	bool waive; /* release: commit even if the pin is absent, so that the history names it (lost.h) */
 };
 void pf_op_release(struct pf_op *op);
 
@@ -33,7 +34,7 @@ struct pf_head_facts {
 
 enum pf_effect {
 	PF_EFFECT_NONE,	  /* success, and nothing to commit */
-	PF_EFFECT_CHANGE, /* the list was changed and must be committed */
+	PF_EFFECT_CHANGE, /* must be committed: the list was changed, or an absent pin is waived */
 };
 
 /*

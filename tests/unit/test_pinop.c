@@ -549,6 +549,34 @@ static void test_release(void **state)
 	run_rows(PF_OP_RELEASE, rows, ARRAY_LEN(rows), one_gone);
 }
 
+/* A waiver is a release that is committed whether the pin is there or not: its transaction is what counts. */
+static void test_waive(void **state)
+{
+	static const struct head_spec heads[] = { {}, { .lost_txn = true }, { .disabled = true } };
+
+	for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+		_cleanup_(pf_pins_release) struct pf_pins l = PF_PINS_INIT, before = PF_PINS_INIT;
+		struct pf_head_facts head = head_of(&heads[i]);
+		struct pf_op op = { .kind = PF_OP_RELEASE, .id = ABSENT, .waive = true };
+		struct pf_why why = PF_WHY_INIT;
+		enum pf_effect effect = PF_EFFECT_NONE;
+
+		list_3(&l);
+		list_3(&before);
+		assert_int_equal(pf_pinop_apply(&head, &op, &l, &effect, &why), 0);
+		assert_int_equal(effect, PF_EFFECT_CHANGE);
+		assert_true(same_lists(&l, &before));
+		assert_non_null(strstr(why.text, ABSENT_TEXT));
+		assert_non_null(strstr(why.text, "waived"));
+
+		op.id = PRESENT;
+		assert_int_equal(pf_pinop_apply(&head, &op, &l, &effect, &why), 0);
+		assert_int_equal(effect, PF_EFFECT_CHANGE);
+		one_gone(&l, NULL);
+		assert_non_null(strstr(why.text, "is released"));
+	}
+}
+
 static void test_expire(void **state)
 {
 	_cleanup_(pf_pins_release) struct pf_pins l = PF_PINS_INIT;
@@ -609,8 +637,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_register), cmocka_unit_test(test_register_nonsense),
 		cmocka_unit_test(test_renew),	 cmocka_unit_test(test_renew_overdue),
-		cmocka_unit_test(test_release),	 cmocka_unit_test(test_expire),
-		cmocka_unit_test(test_enable),
+		cmocka_unit_test(test_release),	 cmocka_unit_test(test_waive),
+		cmocka_unit_test(test_expire),	 cmocka_unit_test(test_enable),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
