@@ -1,0 +1,187 @@
+#include "pinctl.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/flags.h"
+
+struct state {
+	struct pf_manifest *head;
+	struct pf_txn txn;
+	struct pf_why txn_why; /* why it could not be read */
+	bool txn_damaged;
+	char branch_id[PF_BRANCH_ID_TEXT];
+	struct pf_status st;
+};
+
+static void state_release(struct state *s)
+{
+	pf_manifest_unref(s->head);
+	pf_txn_release(&s->txn);
+}
+
+/* Pins of the head at one glance, and how much of the window is there. */
+static int look_at_pins(struct ctl *c, struct pf_time now, struct state *s, struct pf_why *why)
+{
+	const struct pf_pins *pins = &s->head->pins;
+	struct pf_version_entry *v = NULL;
+	size_t n;
+
+	if (pins->n == 0)
+		return 0;
+	s->st.soonest = pins->v[0].expires_at;
+	s->st.oldest = pins->v[0].source_version;
+	for (size_t i = 0; i < pins->n; i++) {
+		const struct pf_pin *p = &pins->v[i];
+		s->st.overdue += pf_time_cmp(p->expires_at, now) <= 0;
+		if (pf_time_cmp(p->expires_at, s->st.soonest) < 0)
+			s->st.soonest = p->expires_at;
+		if (p->source_version < s->st.oldest)
+			s->st.oldest = p->source_version;
+	}
+
+	if (s->st.oldest <= s->head->version)
+		s->st.span = s->head->version - s->st.oldest + 1;
+
+	int r = pf_branch_versions(c->branch, &v, &n, why);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		s->st.versions += v[i].version >= s->st.oldest && v[i].version <= s->head->version;
+	free(v);
+	return 0;
+}
+
+/* A transaction that is missing is a fact about the table, a damaged one is too; only storage's failures end the command. */
+static int read_txn(struct ctl *c, struct state *s, struct pf_why *why)
+{
+	int r = pf_txn_read(c->store, pf_branch_dir(c->branch), s->head, &s->txn, &s->txn_why);
+
+	if (r == 0)
+		s->st.txn = &s->txn;
+	s->txn_damaged = r == -EBADMSG;
+	if (r == 0 || r == -ENODATA || r == -ENOENT || r == -EBADMSG)
+		return 0;
+	return pf_why_set(why, r, "%s", s->txn_why.text);
+}
+
+static int look(struct ctl *c, struct pf_time now, struct state *s, struct pf_why *why)
+{
+	int r = ctl_open(c, why);
+	if (r < 0)
+		return r;
+	r = pf_branch_head(c->branch, &s->head, why);
+	if (r < 0)
+		return r;
+	r = pf_branch_id(c->branch, s->branch_id, why);
+	if (r < 0)
+		return r;
+	r = pf_manifest_count(c->store, s->head, &s->st.fragments, &s->st.rows, why);
+	if (r < 0)
+		return r;
+	r = read_txn(c, s, why);
+	if (r < 0)
+		return r;
+	s->st.head = s->head;
+	s->st.branch_id = s->branch_id;
+	s->st.enabled = (s->head->writer_flags & PF_FLAG_PINS) != 0;
+	return look_at_pins(c, now, s, why);
+}
+
+static void print_flags(const char *which, uint64_t word)
+{
+	_cleanup_(pf_buf_release) struct pf_buf names = PF_BUF_INIT;
+
+	const char *text = pf_flags_describe(word, &names) < 0 ? NULL : pf_buf_str(&names);
+	printf("%s %s", which, word && text ? text : "none");
+}
+
+static void print_head(struct ctl *c, const struct state *s)
+{
+	_cleanup_(pf_buf_release) struct pf_buf escaped = PF_BUF_INIT;
+	const struct pf_manifest *m = s->head;
+	char when[PF_TIME_TEXT] = "no time";
+
+	if (m->has_timestamp)
+		pf_time_format(m->timestamp, when);
+	printf("table      %s\n", safe(c->store->where, &escaped));
+	printf("branch     %s", safe(ctl_branch(c), &escaped));
+	if (s->branch_id[0])
+		printf(", id %s", s->branch_id);
+	printf("\nhead       version %" PRIu64 ", %s", m->version, when);
+	if (m->writer_library[0])
+		printf(", by %s", safe(m->writer_library, &escaped));
+	if (m->writer_version[0])
+		printf(" %s", safe(m->writer_version, &escaped));
+	printf("\ndata       %" PRIu64 " fragments", s->st.fragments);
+	if (s->st.rows != UINT64_MAX)
+		printf(", %" PRIu64 " rows", s->st.rows);
+	print_flags("\nflags      reader:", m->reader_flags);
+	print_flags("; writer:", m->writer_flags);
+	putchar('\n');
+}
+
+static void print_act(const struct state *s)
+{
+	_cleanup_(pf_buf_release) struct pf_buf escaped = PF_BUF_INIT;
+	char op[32];
+
+	if (!s->st.txn) {
+		printf("operation  not known: %s\n", s->txn_why.text);
+		return;
+	}
+	printf("operation  %s, transaction %s\n", pf_txn_operation_name(s->txn.operation, op),
+	       s->txn.uuid[0] ? s->txn.uuid : "without uuid");
+	if (s->txn.message)
+		printf("message    %s\n", safe(s->txn.message, &escaped));
+}
+
+static void print_pins(const struct state *s, struct pf_time now)
+{
+	const struct pf_status *st = &s->st;
+	char when[PF_TIME_TEXT], span[SPAN_TEXT];
+
+	if (!st->enabled)
+		puts("pins       not enabled: the first pin is refused. `pinctl enable` says what enabling changes for\n"
+		     "           other writers; `pinctl enable --apply` does it");
+	if (s->head->pins.n == 0) {
+		if (st->enabled)
+			puts("pins       none");
+		return;
+	}
+
+	int64_t left = st->soonest.sec - now.sec;
+	pf_time_format(st->soonest, when);
+	printf("pins       %zu, soonest expiry %s, ", s->head->pins.n, when);
+	if (left > 0)
+		printf("in %s", span_format(left, span));
+	else
+		printf("%s ago", span_format(-left, span));
+	printf("; %zu overdue\n", st->overdue);
+
+	printf("window     version %" PRIu64 " to %" PRIu64 ", %" PRIu64 " versions", st->oldest, s->head->version,
+	       st->span);
+	if (st->versions != st->span)
+		printf(", %" PRIu64 " of them missing", st->span - st->versions);
+	putchar('\n');
+}
+
+int cmd_status(struct ctl *c, const struct args *a)
+{
+	_cleanup_(state_release) struct state s = { .txn = PF_TXN_INIT };
+	struct pf_time now = pf_time_now();
+	struct pf_why why = PF_WHY_INIT;
+	int status = 0;
+
+	int r = look(c, now, &s, &why);
+	if (r < 0)
+		return ctl_fail(r, &why);
+	if (c->json) {
+		status = ctl_print_json(pf_json_status(c->branch, &s.st));
+	} else {
+		print_head(c, &s);
+		print_act(&s);
+		print_pins(&s, now);
+	}
+	return s.txn_damaged ? ctl_fail(-EBADMSG, &s.txn_why) : status;
+}

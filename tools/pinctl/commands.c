@@ -1,0 +1,176 @@
+/* The table of commands. Usage and help are printed from it. */
+#include "pinctl.h"
+
+#define TIME_FORMS                                                                                                     \
+	"T is a time: 2031-06-01T12:00:00Z (or with an offset), @SECONDS since 1970, or +N with\n"                     \
+	"unit s, m, h or d, counted from now.\n"
+
+static const struct opt enable_options[] = {
+	{ "apply", 0, NULL, "commit; without it only say what would change" },
+	{ NULL },
+};
+
+static const struct opt ls_options[] = {
+	{ "expired", 0, NULL, "only pins whose time has passed and that nothing has removed yet" },
+	{ NULL },
+};
+
+static const struct opt request_options[] = {
+	{ "id", 0, "ID", "the pin's id, a UUID (a new random one)" },
+	{ "label", 0, "LABEL", "what the pin is for" },
+	{ "source", 0, "VERSION:UUID", "the snapshot it is for: version and transaction uuid" },
+	{ "floating", 0, NULL, "name no snapshot: the pin is for whatever head it lands on" },
+	{ NULL },
+};
+
+static const struct opt register_options[] = {
+	{ "id", 0, "ID", "the pin's id, a UUID (a new random one)" },
+	{ "label", 0, "LABEL", "what the pin is for" },
+	{ "source", 0, "VERSION:UUID", "the snapshot it is for: version and transaction uuid" },
+	{ "request", 0, "LINE", "a request as `pinctl request` prints it" },
+	{ "request-file", 0, "FILE", "the same from a file, - for standard input" },
+	{ NULL },
+};
+
+static const struct opt confirm_options[] = {
+	{ "request", 0, "LINE", "what was asked for: source, label, branch and expiry are compared too" },
+	{ NULL },
+};
+
+static const struct opt expire_options[] = {
+	{ "apply", 0, NULL, "commit their removal; without it only list them" },
+	{ NULL },
+};
+
+static const struct opt snapshots_options[] = {
+	{ "since", 0, "VERSION", "from this version on" },
+	{ "limit", 0, "N", "only the newest N" },
+	{ NULL },
+};
+
+const struct command commands[] = {
+	{
+		.name = "status",
+		.run = cmd_status,
+		.synopsis = "",
+		.summary = "one screen: head, flags, pins, and the window they keep",
+	},
+	{
+		.name = "enable",
+		.run = cmd_enable,
+		.synopsis = "[--apply]",
+		.summary = "let the table hold pins; without --apply only say what that changes",
+		.text = "Sets writer feature bit 19. From then on released Lance never writes to the table\n"
+			"directly again, and the bit is never cleared. Read what is printed before --apply.\n",
+		.options = enable_options,
+	},
+	{
+		.name = "ls",
+		.run = cmd_ls,
+		.synopsis = "[--expired]",
+		.summary = "list the pins of the branch",
+		.text = "A line a pin: id, source version, expiry, what remains, label. A pin whose time has\n"
+			"passed is overdue: it still holds until an expire commit removes it.\n",
+		.options = ls_options,
+	},
+	{
+		.name = "show",
+		.run = cmd_show,
+		.synopsis = "ID",
+		.summary = "print a pin's record",
+		.min = 1,
+		.max = 1,
+	},
+	{
+		.name = "request",
+		.run = cmd_request,
+		.synopsis = "T [--id ID] [--label LABEL] [--source VERSION:UUID | --floating]",
+		.summary = "print a request to register later; nothing is written",
+		.text = TIME_FORMS
+		"The line names the head as it is now, and is also the name of the directory that\n"
+		"registers it in the mount. However often it is registered, it gets that snapshot or\n"
+		"nothing.\n",
+		.min = 1,
+		.max = 1,
+		.options = request_options,
+	},
+	{
+		.name = "register",
+		.run = cmd_register,
+		.synopsis = "T [--id ID] [--label LABEL] [--source VERSION:UUID]\n--request LINE\n--request-file FILE",
+		.summary = "register a pin and print its id",
+		.text = TIME_FORMS "Without --source the pin is for the head it lands on.\n",
+		.max = 1,
+		.options = register_options,
+	},
+	{
+		.name = "confirm",
+		.run = cmd_confirm,
+		.synopsis = "ID\n--request LINE",
+		.summary = "say whether a pin is held, from storage as it is now",
+		.text = "Exit status: 0 held, 1 not held, 76 cannot tell.\n",
+		.max = 1,
+		.options = confirm_options,
+	},
+	{
+		.name = "renew",
+		.run = cmd_renew,
+		.synopsis = "ID T",
+		.summary = "move a pin's expiry further away and print it",
+		.text = TIME_FORMS "An expiry that is already as late is left alone.\n",
+		.min = 2,
+		.max = 2,
+	},
+	{
+		.name = "release",
+		.run = cmd_release,
+		.synopsis = "ID...",
+		.summary = "release pins, all in one commit",
+		.text = "A pin that is not there counts as released.\n",
+		.min = 1,
+		.max = -1,
+	},
+	{
+		.name = "expire",
+		.run = cmd_expire,
+		.synopsis = "[--apply]",
+		.summary = "list the pins whose time has passed; with --apply remove them",
+		.options = expire_options,
+	},
+	{
+		.name = "snapshots",
+		.run = cmd_snapshots,
+		.synopsis = "[--since VERSION] [--limit N]",
+		.summary = "list versions, oldest first",
+		.text = "A line a version: version, time and operation, separated by tabs.\n",
+		.options = snapshots_options,
+	},
+	{
+		.name = "branch ls",
+		.run = cmd_branch_ls,
+		.synopsis = "",
+		.summary = "list branches",
+		.text = "A line a branch: name, head, number of pins, and where it was made (parent:version).\n",
+	},
+	{
+		.name = "tag ls",
+		.run = cmd_tag_ls,
+		.synopsis = "",
+		.summary = "list tags",
+		.text = "A line a tag: name, version, branch, time of creation.\n",
+	},
+	{
+		.name = "help",
+		.run = cmd_help,
+		.synopsis = "[COMMAND]",
+		.summary = "print help",
+		.max = 2,
+	},
+	{
+		.name = "version",
+		.run = cmd_version,
+		.synopsis = "",
+		.summary = "print the version",
+	},
+	{ NULL },
+};

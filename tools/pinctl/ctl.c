@@ -1,0 +1,140 @@
+#include "pinctl.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+void ctl_release(struct ctl *c)
+{
+	pf_branch_freep(&c->branch);
+	pf_store_freep(&c->store);
+}
+
+int ctl_open_store(struct ctl *c, struct pf_why *why)
+{
+	if (!c->dataset || !c->dataset[0])
+		return pf_why_set(why, -EINVAL, "no table given: name it with -d DATASET or in PINFS_DATASET");
+	return pf_store_local_open(c->dataset, &c->store, why);
+}
+
+int ctl_open_branch(struct ctl *c, const char *name, struct pf_why *why)
+{
+	int r = ctl_open_store(c, why);
+	if (r < 0)
+		return r;
+	return pf_branch_open(c->store, name, &c->branch, why);
+}
+
+int ctl_open(struct ctl *c, struct pf_why *why)
+{
+	return ctl_open_branch(c, c->branch_name, why);
+}
+
+const char *ctl_branch(const struct ctl *c)
+{
+	const char *name = c->branch ? pf_branch_name(c->branch) : NULL;
+
+	return name ? name : "main";
+}
+
+static void vsay(const char *fmt, va_list ap)
+{
+	fputs("pinctl: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
+void ctl_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsay(fmt, ap);
+	va_end(ap);
+}
+
+int ctl_usage(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsay(fmt, ap);
+	va_end(ap);
+	return EXIT_USAGE;
+}
+
+int ctl_fail(int err, const struct pf_why *why)
+{
+	ctl_say("%s", why->text[0] ? why->text : strerror(-err));
+	return pf_error_exit(err);
+}
+
+static void committer_freep(struct pf_committer **c)
+{
+	pf_committer_free(*c);
+}
+
+int ctl_commit(struct ctl *c, const struct pf_op *ops, size_t n, struct pf_answer *answers, struct pf_why *why)
+{
+	_cleanup_(committer_freep) struct pf_committer *committer = NULL;
+
+	int r = pf_committer_new(c->branch, NULL, &committer);
+	if (r < 0)
+		return pf_why_set(why, r, "cannot start a commit: %s", strerror(-r));
+	pf_commit_many(committer, ops, n, answers);
+	return 0;
+}
+
+/* As a shell reads it: bare if nothing in it is special, else between single quotes. */
+static int quote(struct pf_buf *out, const char *word)
+{
+	const char *bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,=";
+
+	if (word[0] && word[strspn(word, bare)] == '\0')
+		return pf_buf_addstr(out, word);
+	int r = pf_buf_addch(out, '\'');
+	for (; r == 0 && *word; word++)
+		r = *word == '\'' ? pf_buf_addstr(out, "'\\''") : pf_buf_addch(out, *word);
+	return r < 0 ? r : pf_buf_addch(out, '\'');
+}
+
+static int add_word(struct pf_buf *out, const char *word)
+{
+	int r = pf_buf_addch(out, ' ');
+
+	return r < 0 ? r : quote(out, word);
+}
+
+static int add_command(const struct ctl *c, const char *const *words, struct pf_buf *out)
+{
+	int r = pf_buf_addstr(out, "pinctl -d");
+
+	if (r == 0)
+		r = add_word(out, c->dataset);
+	if (r == 0 && c->branch_name)
+		r = pf_buf_addstr(out, " -b");
+	if (r == 0 && c->branch_name)
+		r = add_word(out, c->branch_name);
+	for (; r == 0 && *words; words++)
+		r = add_word(out, *words);
+	return r;
+}
+
+int ctl_judge(const struct ctl *c, const struct pf_answer *answer, const char *const *words)
+{
+	_cleanup_(pf_buf_release) struct pf_buf line = PF_BUF_INIT;
+
+	if (answer->err == 0 && answer->committed)
+		ctl_say("%s (committed as version %" PRIu64 ")", answer->why.text, answer->version);
+	else if (answer->err == 0)
+		ctl_say("%s (nothing to commit on version %" PRIu64 ")", answer->why.text, answer->version);
+	if (answer->err == 0)
+		return 0;
+
+	int status = ctl_fail(answer->err, &answer->why);
+	if (answer->err == -EINPROGRESS) {
+		const char *text = add_command(c, words, &line) < 0 ? NULL : pf_buf_str(&line);
+		ctl_say("repeating it settles that: %s", text ? text : "(out of memory)");
+	}
+	return status;
+}

@@ -1,0 +1,143 @@
+/*
+ * What the commands of pinctl share: the row each has in the table, its arguments, and the table and branch it works on. A command parses,
+ * calls core, prints: data on stdout, sentences on stderr, and returns its exit status (design: section 6).
+ */
+#ifndef PINCTL_H
+#define PINCTL_H
+
+#include <stdio.h>
+
+#include "core/branch.h"
+#include "core/commit.h"
+#include "core/render.h"
+
+enum { EXIT_NO = 1, EXIT_USAGE = 2, EXIT_DAMAGE = 3, EXIT_UNKNOWN = 76 };
+
+/* One option of a command. Tables of them end with a row without name. */
+struct opt {
+	const char *name;
+	char letter;	 /* 0: only the long form */
+	const char *arg; /* what its value is called, NULL: takes none */
+	const char *help;
+};
+
+#define OPTIONS_MAX 12 /* of one command, the global ones included */
+
+struct args {
+	const struct opt *known[OPTIONS_MAX];
+	const char *value[OPTIONS_MAX]; /* "" for a given option without value, NULL: not given */
+	char **operand;			/* borrowed from argv */
+	int n_operands;
+};
+
+/* The value of a given option; NULL if it was not given. `name` must be in the command's table. */
+const char *args_value(const struct args *a, const char *name);
+
+/* The global options and everything opened for them. Zero is the start; release with ctl_release. */
+struct ctl {
+	const char *dataset; /* as the user spelled it, NULL: not given */
+	const char *branch_name;
+	bool json, help, version;
+	struct pf_store *store;	  /* after ctl_open_store */
+	struct pf_branch *branch; /* after ctl_open */
+};
+
+struct command {
+	const char *name;     /* may be two words */
+	const char *synopsis; /* what follows the name in usage; one line a form of it */
+	const char *summary;  /* one line, no full stop */
+	const char *text;     /* the rest of its help, lines ended; NULL if the summary says it all */
+	int min, max;	      /* operands; max -1: any number */
+	const struct opt *options;
+	int (*run)(struct ctl *c, const struct args *a);
+};
+
+extern const struct command commands[]; /* ends with a row without name */
+
+/* The command named by the first words; one of two words wins. *used says how many it took. NULL if there is none. */
+const struct command *command_find(char **words, int n, int *used);
+int command_unknown(char **words, int n); /* say so, with the nearest there is; EXIT_USAGE */
+void help_usage(void);
+void help_command(const struct command *cmd);
+
+/* args.c: global options, before and after the command. */
+extern const struct opt global_options[];
+
+/*
+ * Read the options of argv[1..] and, unless `leading`, the operands between them. Global options go to *c, the others to *a.
+ * With `leading` the first operand ends it. Returns the index of the first operand, or -EINVAL after saying on stderr what is wrong.
+ */
+int args_parse(struct ctl *c, const struct command *cmd, int argc, char **argv, bool leading, struct args *a);
+
+/* ctl.c */
+void ctl_release(struct ctl *c);
+int ctl_open_store(struct ctl *c, struct pf_why *why);
+int ctl_open(struct ctl *c, struct pf_why *why); /* store, and the branch of -b */
+int ctl_open_branch(struct ctl *c, const char *name, struct pf_why *why);
+const char *ctl_branch(const struct ctl *c); /* for sentences: "main" or the name */
+
+/* Say it on stderr as `pinctl: sentence`, return the exit status. */
+int ctl_fail(int err, const struct pf_why *why);
+int ctl_usage(const char *fmt, ...) _printf_(1, 2); /* EXIT_USAGE */
+void ctl_say(const char *fmt, ...) _printf_(1, 2);
+
+/*
+ * Run operations of one kind on the branch in one commit. Errors of single operations are in the answers; the result is an error only if
+ * nothing was tried, and then the answers are as they were.
+ */
+int ctl_commit(struct ctl *c, const struct pf_op *ops, size_t n, struct pf_answer *answers, struct pf_why *why);
+
+/*
+ * Say on stderr what came of an operation; 0 if it succeeded, else the exit status. With an unknown outcome comes the command that settles it:
+ * "pinctl -d D [-b B] " and `words`, each quoted for a shell. All commands are safe to repeat, so it is the one given, with its times absolute.
+ */
+int ctl_judge(const struct ctl *c, const struct pf_answer *answer, const char *const *words);
+
+/* Print and release: one JSON value. 0, or the exit status of a failure. */
+int ctl_print_json(json_t *j);
+
+/* output.c: a JSON list, one element a line, printed as it comes. */
+struct json_list {
+	size_t n;
+};
+int json_list_add(struct json_list *l, json_t *element); /* takes it over; 0 or the exit status */
+void json_list_end(struct json_list *l);
+
+/* Rows of text whose columns are aligned by two blanks when printed; the last column is as long as it likes. */
+#define TABLE_COLUMNS 6
+struct table {
+	char *(*row)[TABLE_COLUMNS];
+	size_t n;
+};
+int table_add(struct table *t, const char *const *cells, size_t n); /* copied, at most TABLE_COLUMNS; 0 or -ENOMEM */
+void table_print(const struct table *t);
+void table_release(struct table *t);
+
+/* "3d 4h", "5m 10s", "9s": two units at most, cut downwards. */
+#define SPAN_TEXT 48
+const char *span_format(int64_t seconds, char out[SPAN_TEXT]);
+
+/* Text of others, safe for a terminal. Valid until *buf changes; "" without memory. */
+const char *safe(const char *s, struct pf_buf *buf);
+
+/* The list of `pinctl ls`: id, source version, expiry, what remains, label. Also of `expire`. */
+int pins_table_add(struct table *t, const struct pf_pin *p, struct pf_time now);
+
+/* The commands. */
+int cmd_status(struct ctl *c, const struct args *a);
+int cmd_enable(struct ctl *c, const struct args *a);
+int cmd_ls(struct ctl *c, const struct args *a);
+int cmd_show(struct ctl *c, const struct args *a);
+int cmd_renew(struct ctl *c, const struct args *a);
+int cmd_release(struct ctl *c, const struct args *a);
+int cmd_expire(struct ctl *c, const struct args *a);
+int cmd_request(struct ctl *c, const struct args *a);
+int cmd_register(struct ctl *c, const struct args *a);
+int cmd_confirm(struct ctl *c, const struct args *a);
+int cmd_snapshots(struct ctl *c, const struct args *a);
+int cmd_branch_ls(struct ctl *c, const struct args *a);
+int cmd_tag_ls(struct ctl *c, const struct args *a);
+int cmd_help(struct ctl *c, const struct args *a);
+int cmd_version(struct ctl *c, const struct args *a);
+
+#endif
