@@ -287,6 +287,8 @@ static void test_branches(void **state)
 	assert_int_equal(pf_branch_ref_read(st, "\xc3\xa9", &r, &why), 0);
 	assert_int_equal(pf_branch_ref_read(st, "feat", &r, &why), -ENOENT);
 	assert_int_equal(pf_branch_ref_read(st, "kid/s", &r, &why), -ENOENT);
+	put_text(st, "_refs/branches/a-file", "");
+	assert_int_equal(pf_branch_ref_read(st, "a-file/s", &r, &why), -ENOENT);
 	assert_int_equal(pf_branch_ref_read(st, "main", &r, &why), -EINVAL);
 }
 
@@ -388,6 +390,12 @@ static void test_damaged_branches(void **state)
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
 		expect_damage("_refs/branches/dev.json", rows[i].text, strlen(rows[i].text), rows[i].says);
+	_cleanup_(pf_store_freep) struct pf_store *st = new_store();
+	struct pf_branch_refs l;
+	struct pf_why why = PF_WHY_INIT;
+	put_text(st, "_refs/branches/dev.json/x.json", good);
+	assert_int_equal(pf_branches_list(st, &l, &why), -EBADMSG);
+	assert_string_equal(why.text, "\"_refs/branches/dev.json\": expected a file, found a directory");
 	/* Names that would lead out of tree/. */
 	expect_damage("_refs/branches/..%2Fx.json", good, sizeof(good) - 1,
 		      "the branch name \"../x\" has two dots in a row");
