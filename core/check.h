@@ -18,10 +18,16 @@ struct pf_finding {
 };
 
 struct pf_check_totals {
-	uint64_t branches, manifests, transactions, pins, notes, damages;
+	uint64_t branches, manifests, transactions; /* looked at, main among the branches; looked at; read */
+	uint64_t pins;				    /* in the heads */
+	uint64_t notes, damages;
 };
 
-/* Calls `found` for each finding, in a stable order; its non-zero return stops the walk and is returned. 0 even with damage: see totals. */
+/*
+ * Calls `found` for each finding, in a stable order; its non-zero return stops the walk and is returned. 0 even with damage: see totals.
+ * What cannot be read, for whatever reason, is damage; a feature bit we lack is a note. A finding is valid during its call.
+ *   -ENOENT  not a Lance table
+ */
 int pf_check(struct pf_store *st, int (*found)(void *arg, const struct pf_finding *f), void *arg,
 	     struct pf_check_totals *out, struct pf_why *why);
 

@@ -33,6 +33,13 @@ int pf_tags_list(struct pf_store *st, struct pf_tags *out, struct pf_why *why);
 int pf_tag_read(struct pf_store *st, const char *name, struct pf_tag *out, struct pf_why *why);
 void pf_tag_release(struct pf_tag *t);
 
+/*
+ * The same for a report: each damaged file is told to `bad` and left out, instead of failing the whole; a non-zero return of `bad` stops the
+ * listing and is returned. Of two files for one branch one is kept.
+ */
+typedef int (*pf_ref_bad_fn)(void *arg, const char *file, const char *text);
+int pf_tags_scan(struct pf_store *st, pf_ref_bad_fn bad, void *arg, struct pf_tags *out, struct pf_why *why);
+
 struct pf_branch_ref {
 	char *name;   /* decoded, with its slashes */
 	char *parent; /* NULL: main */
@@ -54,6 +61,8 @@ void pf_branch_refs_release(struct pf_branch_refs *l);
 
 /* All branches but main, sorted by name; both layouts (`a%2Fb.json` and `a/b.json`, cases-open A03). */
 int pf_branches_list(struct pf_store *st, struct pf_branch_refs *out, struct pf_why *why);
+
+int pf_branches_scan(struct pf_store *st, pf_ref_bad_fn bad, void *arg, struct pf_branch_refs *out, struct pf_why *why);
 
 /* One branch's ref, read now. -ENOENT if there is none. */
 int pf_branch_ref_read(struct pf_store *st, const char *name, struct pf_branch_ref *out, struct pf_why *why);
