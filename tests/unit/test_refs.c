@@ -66,8 +66,8 @@ static struct pf_store *new_store(void)
 static void test_no_refs(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = new_store();
-	struct pf_tags tags;
-	struct pf_branch_refs branches;
+	_cleanup_(pf_tags_release) struct pf_tags tags = { 0 };
+	_cleanup_(pf_branch_refs_release) struct pf_branch_refs branches = { 0 };
 
 	assert_int_equal(pf_tags_list(st, &tags, NULL), 0);
 	assert_int_equal(pf_branches_list(st, &branches, NULL), 0);
