@@ -1,8 +1,11 @@
 #include "commit.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "batch.h"
+#include "guard.h"
+#include "lost.h"
 
 #define ATTEMPTS_DEFAULT 100
 #define BATCH_MAX	 1000 /* operations that join one commit; a caller's own run is never cut */
@@ -146,6 +149,46 @@ static void submit(struct pf_committer *c, const struct pf_op *ops, size_t n, st
 	pthread_cond_destroy(&w.wake);
 }
 
+/* A renewal found no pin: say so if that is not its owner's doing. */
+static void tell_lost(struct pf_committer *c, const struct pf_op *op, struct pf_answer *a)
+{
+	_cleanup_(pf_lost_release) struct pf_lost l = { .pin = PF_PIN_INIT };
+	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+
+	if (pf_lost_one(c->b, &op->id, &l, NULL) <= 0 || pf_lost_describe(&l, &text) < 0 || !pf_buf_str(&text))
+		return;
+	pf_why_set(&a->why, a->err, "%s. It cannot be renewed: register anew under a new id, and waive this one",
+		   (char *)text.data);
+}
+
+static void warn(struct pf_answer *a, const char *of_what, const struct pf_why *why)
+{
+	struct pf_why said = a->why;
+
+	pf_why_set(&a->why, 0, "%s; warning: %s: %s", said.text, of_what,
+		   why->text[0] ? why->text : strerror(-a->guard));
+}
+
+/* What follows the answer, on the caller's own thread: a slow tag holds up nobody else's commit. */
+static void follow_up(struct pf_committer *c, const struct pf_op *op, struct pf_answer *a)
+{
+	struct pf_why why = PF_WHY_INIT;
+
+	if (op->kind == PF_OP_RENEW && a->err == -ENOENT)
+		tell_lost(c, op, a);
+	if (a->err < 0)
+		return;
+	if (op->kind == PF_OP_REGISTER && !c->o.no_guard) {
+		a->guard = pf_guard_put(c->b, &a->pin, &why);
+		if (a->guard < 0)
+			warn(a, "released Lance up to 13 cleans without knowing of it, there is no guard tag", &why);
+	} else if (op->kind == PF_OP_RELEASE || op->kind == PF_OP_EXPIRE) {
+		a->guard = pf_guard_remove(c->b, &op->id, &why);
+		if (a->guard < 0)
+			warn(a, "its guard tag stays", &why);
+	}
+}
+
 int pf_commit_many(struct pf_committer *c, const struct pf_op *ops, size_t n, struct pf_answer *answers)
 {
 	/* Runs of one kind, one after the other: a caller's own operations keep their order. */
@@ -153,6 +196,8 @@ int pf_commit_many(struct pf_committer *c, const struct pf_op *ops, size_t n, st
 		for (end = i + 1; end < n && ops[end].kind == ops[i].kind; end++)
 			;
 		submit(c, ops + i, end - i, answers + i);
+		for (size_t k = i; k < end; k++)
+			follow_up(c, &ops[k], &answers[k]);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (answers[i].err < 0)

@@ -16,6 +16,7 @@ struct pf_committer_options {
 	struct pf_time (*clock)(void *arg); /* NULL: pf_time_now */
 	void *clock_arg;
 	unsigned attempts; /* lost races before -EAGAIN; 0: the default, 100 */
+	bool no_guard;	   /* put no guard tags (guard.h); those of pins that end are removed all the same */
 };
 
 /* For one branch, borrowed. Thread-safe: any number of threads may submit. */
@@ -30,11 +31,15 @@ struct pf_answer {
 	unsigned attempts; /* commits tried */
 	struct pf_pin
 		pin; /* register, renew: the record as it is now; release, expire: as it was (id zero if it was absent) */
+	int guard; /* err 0: 0, or why the pin's guard tag could not be put or removed; a warning, and `why` ends with it */
 	struct pf_why why; /* the sentence, also for success ("already long enough") */
 };
 void pf_answer_release(struct pf_answer *a);
 
-/* Run one operation to its end. Returns answer->err. Blocks; the result is the commit's whatever happens to the caller meanwhile. */
+/*
+ * Run one operation to its end. Returns answer->err. Blocks; the result is the commit's whatever happens to the caller meanwhile. The guard tag
+ * follows on the caller's own thread, also when nothing had to be committed, so that a retry makes up for one that failed.
+ */
 int pf_commit(struct pf_committer *c, const struct pf_op *op, struct pf_answer *answer);
 
 /* The same for several at once, in one commit if they are of one kind; answers[i] belongs to ops[i]. Returns 0 or the first error. */

@@ -1,6 +1,6 @@
 #include "lost.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* What pf_lost_one reads without a guard tag to tell how far back the pin goes: about a tenth of a second. */
@@ -30,6 +30,24 @@ void pf_lost_list_release(struct pf_lost_list *l)
 		pf_lost_release(&l->v[i]);
 	free(l->v);
 	*l = (struct pf_lost_list){ 0 };
+}
+
+int pf_lost_describe(const struct pf_lost *l, struct pf_buf *out)
+{
+	char id[PF_UUID_TEXT];
+	size_t before = out->len;
+
+	pf_uuid_format(&l->pin.id, id);
+	int r = pf_buf_addf(out, "pin %s of source %" PRIu64 ":%s is lost: ", id, l->pin.source_version,
+			    l->pin.source_txn);
+	if (r == 0 && l->version)
+		r = pf_buf_addf(out, "version %" PRIu64 ", written by %s, dropped it without naming it", l->version,
+				l->writer ? l->writer : "an unknown writer");
+	else if (r == 0)
+		r = pf_buf_addstr(out, "its guard tag is there, and no version that is kept says where it went");
+	if (r < 0)
+		out->len = before;
+	return r;
 }
 
 static void look_release(struct look *l)

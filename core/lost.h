@@ -24,6 +24,9 @@ struct pf_lost_list {
 void pf_lost_release(struct pf_lost *l);
 void pf_lost_list_release(struct pf_lost_list *l);
 
+/* Append the sentence: "pin ID of source 4:UUID is lost: version 5, written by lance 8.0.1, dropped it without naming it". */
+int pf_lost_describe(const struct pf_lost *l, struct pf_buf *out);
+
 /*
  * All lost pins of a branch, by a walk of the versions above `after` (0: all that are kept) and the guard tags. With `after`, what was lost up
  * to it is not asked again: its guard tags are those of an earlier look. Errors of pf_history_walk and pf_guards_list.
