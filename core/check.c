@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "flags.h"
+#include "lost.h"
 #include "txn.h"
 
 #define HINT	 "latest_version_hint.json"
@@ -277,11 +278,15 @@ static int check_flags(struct line *l, const struct pf_manifest *m)
 	if (m->pins.n && !has_bit)
 		return NOTE(l, m->version, m->name, "%s has pins, and not the feature bit that keeps other writers out",
 			    m->name);
-	if (l->prev && (l->prev->writer_flags & PF_FLAG_PINS) && !has_bit)
-		return NOTE(l, m->version, m->name,
-			    "%s was written by %.40s %.40s without the feature bit of pins that version %" PRIu64
-			    " has: %zu pins may be lost",
-			    m->name, m->writer_library, m->writer_version, l->prev->version, l->prev->pins.n);
+	if (l->prev && (l->prev->writer_flags & PF_FLAG_PINS) && !has_bit) {
+		_cleanup_(pf_buf_release) struct pf_buf writer = PF_BUF_INIT;
+		r = pf_writer_describe(m, &writer);
+		const char *by = r < 0 ? NULL : pf_buf_str(&writer);
+		return by ? NOTE(l, m->version, m->name,
+				 "%s was written by %s, without the feature bit of pins that version %" PRIu64 " has",
+				 m->name, by, l->prev->version)
+			  : -ENOMEM;
+	}
 	return 0;
 }
 
@@ -353,6 +358,35 @@ static int check_pins(struct line *l, uint64_t *oldest)
 	return 0;
 }
 
+/* By history and guard tags. */
+static int check_lost(struct line *l)
+{
+	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
+	_cleanup_(pf_lost_list_release) struct pf_lost_list lost = { NULL };
+
+	struct pf_why why = PF_WHY_INIT;
+	int r = pf_branch_open(l->c->st, l->branch, &b, &why);
+	if (r == 0)
+		r = pf_lost_find(b, 0, &lost, &why);
+	if (r < 0)
+		return r == -ENOMEM ? r
+				    : NOTE(l, 0, l->versions, "lost pins were not looked for: %s", text_of(r, &why));
+	for (size_t i = 0; r == 0 && i < lost.n; i++) {
+		const struct pf_lost *p = &lost.v[i];
+		char id[PF_UUID_TEXT];
+		pf_uuid_format(&p->pin.id, id);
+		if (p->version)
+			r = DAMAGE(l, p->version, l->versions,
+				   "pin %s was lost: version %" PRIu64
+				   ", written by %s, dropped it and names it in no operation",
+				   id, p->version, p->writer ? p->writer : "an unknown writer");
+		else
+			r = DAMAGE(l, 0, l->versions, "pin %s was lost: it has a guard tag, and no operation ended it",
+				   id);
+	}
+	return r;
+}
+
 static int check_schemes(struct line *l)
 {
 	bool seen[2] = { false };
@@ -375,6 +409,8 @@ static int walk_line(struct line *l)
 		r = check_pins(l, &oldest);
 	if (r == 0)
 		r = check_gaps(l, oldest);
+	if (r == 0)
+		r = check_lost(l);
 	return r ? r : check_others(l);
 }
 

@@ -166,7 +166,7 @@ static void test_damage(void **state)
 	const char *text = pf_buf_str(&out);
 	assert_int_equal(t.manifests, 9);
 	assert_int_equal(t.damages, 11);
-	assert_int_equal(t.notes, 1);
+	assert_int_equal(t.notes, 2);
 	static const char *const lines[] = {
 		"damage main 2: _versions/18446744073709551613.manifest: its transaction file "
 		"\"_transactions/1-0badcafe-0000-4000-8000-000000000002.txn\" is missing\n",
@@ -176,6 +176,7 @@ static void test_damage(void **state)
 		"damage main 6: _versions/18446744073709551609.manifest: expected these feature bits in both flag words",
 		"damage main 7: _versions/18446744073709551608.manifest: expected a manifest of main, found one of \"dev\"\n",
 		"damage main 8: _versions/18446744073709551607.manifest: offset 0: expected at least 16 bytes, found 9\n",
+		"note main 0: lost pins were not looked for: ",
 		"damage main 0: \"_refs/branches/one.json\": offset 1: expected a JSON object",
 		"damage main 0: \"_refs/branches/two.json\": offset 0: expected a JSON object\n",
 		"damage dev 0: no manifest in tree/dev/_versions/\n",
@@ -233,14 +234,27 @@ static void test_pins(void **state)
 	       "damage main 1: pin aa000000-0000-0000-0000-000000000002: its source, version 1, is missing\n"
 	       "damage main 2: pin aa000000-0000-0000-0000-000000000003: expected version 2 to be of transaction "
 	       "0badcafe-0000-4000-8000-000000000003, found 0badcafe-0000-4000-8000-000000000002\n"
-	       "damage main 7: pin aa000000-0000-0000-0000-000000000004: expected a source before version 7, found 7\n");
+	       "damage main 7: pin aa000000-0000-0000-0000-000000000004: expected a source before version 7, found 7\n"
+	       "damage main 7: pin aa000000-0000-0000-0000-000000000001 was lost: version 7, written by lance 14.0.2, dropped it and names it in no operation\n");
 
 	/* A writer up to Lance 11: bit and pins dropped. Only the head's list counts, so the pins of 7 are nobody's damage now. */
 	const struct table_version dropped = { 8 };
 	table_put(st, &dropped);
-	expect(st,
-	       "note main 8: _versions/18446744073709551607.manifest was written by lance 14.0.2 without the feature bit of "
-	       "pins that version 7 has: 3 pins may be lost\n");
+	pf_buf_reset(&out);
+	assert_int_equal(
+		pf_buf_addstr(&out, "note main 8: _versions/18446744073709551607.manifest was written by lance 14.0.2, "
+				    "without the feature bit of pins that version 7 has\n"),
+		0);
+	for (unsigned i = 1; i <= 4; i++) {
+		unsigned by = i == 1 ? 7 : 8;
+		assert_int_equal(
+			pf_buf_addf(&out,
+				    "damage main %u: pin aa000000-0000-0000-0000-00000000000%u was lost: version %u, "
+				    "written by lance 14.0.2, dropped it and names it in no operation\n",
+				    by, i, by),
+			0);
+	}
+	expect(st, pf_buf_str(&out));
 
 	const struct table_version no_bit = { 9, .pins = &good },
 				   no_txn = { 10, .writer_flags = bit, .pins = &good, .txn = TABLE_TXN_NONE };
@@ -299,7 +313,9 @@ static void test_branches(void **state)
 	table_put(st, &b);
 	expect(st,
 	       "damage feat/x 4: tree/feat/x/_versions/18446744073709551611.manifest: expected a manifest of feat/x, found "
-	       "one of main\n");
+	       "one of main\n"
+	       "note feat/x 0: lost pins were not looked for: tree/feat/x/_versions/18446744073709551611.manifest: expected a "
+	       "manifest of branch feat/x, found one of main\n");
 }
 
 static int stop(void *arg, const struct pf_finding *f)
@@ -314,15 +330,16 @@ static void test_stop(void **state)
 	struct pf_check_totals totals;
 	struct pf_why why = PF_WHY_INIT;
 
+	/* Two transactions; pins that cannot be compared with tags; a branch; a tag. */
 	put_text(st, "_refs/branches/a/b.json", "{");
 	put_text(st, "_refs/tags/b.json", "{");
-	for (int n = 1; n <= 4; n++) {
+	for (int n = 1; n <= 5; n++) {
 		int left = n;
 		assert_int_equal(pf_check(st, stop, &left, &totals, &why), -ENOENT);
-		assert_int_equal(totals.damages, n);
+		assert_int_equal(totals.damages + totals.notes, n);
 		assert_string_equal(why.text, "");
 	}
-	int left = 5;
+	int left = 6;
 	assert_int_equal(pf_check(st, stop, &left, &totals, &why), 0);
 }
 
