@@ -325,8 +325,6 @@ static int is_v2(void *arg, const char *entry, bool is_dir)
  */
 static int follow_migration(struct attempt *a, struct pf_why *why)
 {
-	struct pf_stat mine, there;
-
 	if (!a->file_v2)
 		return 0;
 	int r = pf_store_list(a->st, a->versions, is_v2, NULL);
@@ -334,21 +332,12 @@ static int follow_migration(struct attempt *a, struct pf_why *why)
 		return 0;
 	if (r > 0)
 		r = pf_store_link(a->st, a->staged, a->file_v2);
-	if (r == -EEXIST) {
-		/* The migration took our V1 name along, or somebody who came after it has our number. */
-		r = pf_store_stat(a->st, a->staged, &mine);
-		if (r == 0)
-			r = pf_store_stat(a->st, a->file_v2, &there);
-		if (r == 0 && !pf_stat_same(&mine, &there))
-			r = -ESTALE;
+	/* EEXIST: the migration took our V1 name along, or somebody after it has our number. Reading it back will tell. */
+	if (r == 0 || r == -EEXIST) {
+		a->renamed = true;
+		r = pf_store_unlink(a->st, a->file);
 	}
-	if (r < 0 && r != -ESTALE)
-		return unknown(why, a->version, a->p->txn->uuid, strerror(-r));
-	a->renamed = true;
-	int gone = pf_store_unlink(a->st, a->file);
-	if (gone < 0 && gone != -ENOENT)
-		return unknown(why, a->version, a->p->txn->uuid, strerror(-gone));
-	return r == -ESTALE ? lost(a, why) : 0;
+	return r < 0 && r != -ENOENT ? unknown(why, a->version, a->p->txn->uuid, strerror(-r)) : 0;
 }
 
 static int make_durable(struct attempt *a, struct pf_why *why)

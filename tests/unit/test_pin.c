@@ -269,6 +269,24 @@ static void test_renewal_keeps_the_rest(void **state)
 	assert_int_equal(again.expires_at.nsec, 999999999);
 }
 
+/* What a record leaves out because it is zero, a renewal leaves out as well. */
+static void test_renewal_adds_no_zeros(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT, got = PF_BUF_INIT;
+	_cleanup_(pf_pin_release) struct pf_pin p = PF_PIN_INIT;
+
+	put_id(&b, ID, 16);
+	put_str(&b, 3, SOURCE, 36);
+	put_str(&b, 4, "", 0);	       /* created at the epoch */
+	put_str(&b, 5, "\x08\x05", 2); /* expires 5 s later */
+	assert_int_equal(pf_pin_decode(b.data, b.len, &p, NULL), 0);
+	p.expires_at.sec = 6;
+	assert_int_equal(pf_pin_encode(&p, &got), 0);
+	b.data[b.len - 1] = 6;
+	assert_int_equal(got.len, b.len);
+	assert_memory_equal(got.data, b.data, b.len);
+}
+
 static void test_list(void **state)
 {
 	_cleanup_(pf_pins_release) struct pf_pins l = PF_PINS_INIT, copy = PF_PINS_INIT;
@@ -307,6 +325,7 @@ int main(void)
 		cmocka_unit_test(test_new_bytes),
 		cmocka_unit_test(test_unchanged_is_verbatim),
 		cmocka_unit_test(test_renewal_keeps_the_rest),
+		cmocka_unit_test(test_renewal_adds_no_zeros),
 		cmocka_unit_test(test_list),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,11 +195,19 @@ static void test_limits(void **state)
 	assert_int_equal(pf_buf_addch(&line, 'x'), 0);
 	assert_int_equal(pf_request_parse((char *)line.data, line.len, NOW, &q, NULL), -ENAMETOOLONG);
 
-	/* A file name's limit holds for the line as it is spelled. */
+	/* A file name's limit holds for the line as it is spelled, whatever it means. */
+	struct pf_why why = PF_WHY_INIT;
 	line.len = head;
-	while (line.len < 1024)
+	for (int i = 0; i < 255; i++)
 		assert_int_equal(pf_buf_addstr(&line, "%41"), 0);
-	assert_int_equal(pf_request_parse((char *)line.data, line.len, NOW, &q, NULL), -ENAMETOOLONG);
+	assert_int_equal(pf_buf_addstr(&line, ",branch=b"), 0);
+	while (line.len < 1023)
+		assert_int_equal(pf_buf_addch(&line, 'b'), 0);
+	assert_int_equal(pf_request_parse((char *)line.data, line.len, NOW, &q, NULL), 0);
+	pf_request_release(&q);
+	assert_int_equal(pf_buf_addch(&line, 'b'), 0);
+	assert_int_equal(pf_request_parse((char *)line.data, line.len, NOW, &q, &why), -ENAMETOOLONG);
+	assert_non_null(strstr(why.text, "at most 1023"));
 }
 
 static void round_trip(const struct pf_request *q, const char *want)
