@@ -140,7 +140,9 @@ static int read_branch(struct pf_store *st, const char *file, struct pf_branch_r
 
 	b.file = strdup(file);
 	int r = b.file ? pf_ref_name(file + strlen(BRANCHES "/"), &b.name, why) : -ENOMEM;
-	if (r == 0 && pf_branch_name_check(b.name, why) < 0)
+	if (r == 0)
+		r = pf_branch_name_check(b.name, why);
+	if (r == -EINVAL)
 		r = -EBADMSG;
 	if (r == 0)
 		r = pf_ref_load(st, file, &j, why);

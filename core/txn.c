@@ -229,6 +229,9 @@ int pf_txn_decode(struct pf_reader *r, uint64_t off, uint64_t len, const char *w
 	int e;
 
 	pf_wire_init(&w, r, off, len);
+	if (len == 0)
+		return pf_why_set(why, -EBADMSG,
+				  "%s: offset %" PRIu64 ": expected a transaction, found an empty message", where, off);
 	while ((e = pf_wire_next(&w, &f, &inner)) > 0) {
 		e = take_field(&w, &f, &t, &inner);
 		if (e < 0)
