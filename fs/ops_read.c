@@ -1,0 +1,202 @@
+#include "ops.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "core/request.h"
+#include "tree.h"
+
+void fs_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct fs *fs = fs_of(req);
+	struct pf_why why = PF_WHY_INIT;
+	struct fs_node dir, n;
+	struct fs_attr a;
+
+	int r = fs_node_get(fs, parent, &dir);
+	if (r < 0) {
+		fuse_reply_err(req, ENOENT);
+		return;
+	}
+	r = fs_node_find(fs, &dir, name, &n, &why);
+	if (r == 0)
+		r = fs_node_attr(fs, &n, &a, &why);
+	if (r == 0 && n.kind == K_PIN)
+		r = fs_pin_intern(fs, &n);
+	if (r < 0) {
+		fs_fail_look(req, "lookup", &dir, name, r, &why);
+		return;
+	}
+
+	struct fuse_entry_param e = { .ino = n.ino, .attr_timeout = FS_TIMEOUT, .entry_timeout = FS_TIMEOUT };
+	fs_node_stat(fs, &n, &a, &e.attr);
+	if (fuse_reply_entry(req, &e) < 0 && n.kind == K_PIN)
+		fs_pin_forget(fs, n.ino, 1);
+}
+
+void fs_op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups)
+{
+	struct fs_node n;
+	if (fs_node_get(fs_of(req), ino, &n) == 0 && n.kind == K_PIN)
+		fs_pin_forget(fs_of(req), ino, lookups);
+	fuse_reply_none(req);
+}
+
+void fs_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	struct pf_why why = PF_WHY_INIT;
+	struct fs_node n;
+	struct fs_attr a;
+	struct stat st;
+
+	if (fs_node_get(fs, ino, &n) < 0) {
+		fuse_reply_err(req, ENOENT);
+		return;
+	}
+	int r = fs_node_attr(fs, &n, &a, &why);
+	if (r < 0) {
+		fs_fail_look(req, "stat", &n, NULL, r, &why);
+		return;
+	}
+	fs_node_stat(fs, &n, &a, &st);
+	fuse_reply_attr(req, &st, FS_TIMEOUT);
+}
+
+/* The names are listed by the first readdir, and again by one that starts over (rewinddir). */
+void fs_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	struct fs_node n;
+
+	int r = fs_node_get(fs, ino, &n);
+	struct fs_handle *h = r == 0 ? fs_handle_new(fs, &n) : NULL;
+	if (!h) {
+		fuse_reply_err(req, r < 0 ? -r : ENOMEM);
+		return;
+	}
+	fi->fh = (uintptr_t)h;
+	if (fuse_reply_open(req, fi) < 0)
+		fs_handle_unref(fs, h);
+}
+
+void fs_op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	fs_handle_unref(fs_of(req), fs_handle_of(fi));
+	fuse_reply_err(req, 0);
+}
+
+/* As many entries from number `off` on as fit into buf; returns their bytes. */
+static size_t pack(fuse_req_t req, const struct fs_names *l, size_t off, char *buf, size_t size)
+{
+	size_t used = 0;
+	for (size_t i = off; i < l->n; i++) {
+		struct stat st = { .st_ino = l->v[i].ino, .st_mode = l->v[i].type };
+		size_t n = fuse_add_direntry(req, buf + used, size - used, (char *)l->text.data + l->v[i].at, &st,
+					     (off_t)i + 1);
+		if (n > size - used)
+			break;
+		used += n;
+	}
+	return used;
+}
+
+void fs_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct fs_handle *h = fs_handle_of(fi);
+
+	if (off == 0) {
+		struct pf_why why = PF_WHY_INIT;
+		fs_names_release(&h->names);
+		int r = fs_node_list(fs_of(req), &h->node, &h->names, &why);
+		if (r < 0) {
+			fs_fail_look(req, "list", &h->node, NULL, r, &why);
+			return;
+		}
+	}
+	_cleanup_(pf_freep) char *buf = malloc(size);
+	if (!buf) {
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	fuse_reply_buf(req, buf, pack(req, &h->names, (size_t)off, buf, size));
+}
+
+static void file_close(struct fs *fs, struct fs_handle *h)
+{
+	if (h->node.kind == K_PIN)
+		fs_pin_closed(fs, h->node.ino);
+	fs_handle_unref(fs, h);
+}
+
+/* The kernel's own check lets root write anywhere. */
+static int check_access(const struct fs *fs, const struct fs_node *n, int flags, struct pf_why *why)
+{
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return 0;
+	if (fs->opt.ro)
+		return pf_why_set(why, -EROFS, "mounted read-only");
+	if (n->kind != K_PIN)
+		return pf_why_set(why, -EPERM, "this file only reports");
+	return 0;
+}
+
+void fs_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	_cleanup_(fs_content_release) struct fs_content c = FS_CONTENT_INIT;
+	struct pf_why why = PF_WHY_INIT;
+	struct fs_handle *h = NULL;
+	struct fs_node n;
+
+	int r = fs_node_get(fs, ino, &n);
+	if (r == 0)
+		r = check_access(fs, &n, fi->flags, &why);
+	if (r == 0)
+		r = fs_rows[n.kind].render ? fs_rows[n.kind].render(fs, &n, &c, &why) : -EISDIR;
+	if (r == 0 && !(h = fs_handle_new(fs, &n)))
+		r = -ENOMEM;
+	if (r < 0) {
+		fs_fail_look(req, "open", &n, NULL, r, &why);
+		return;
+	}
+	if (n.kind == K_PIN) {
+		struct fs_attr a = { .size = c.text.len, .mtime = c.mtime, .ctime = c.ctime };
+		fs_pin_opened(fs, ino, &a);
+	}
+	h->content = c;
+	c = (struct fs_content)FS_CONTENT_INIT;
+
+	/* Nothing of it may stay in the page cache: the next open may show another text, of another length. */
+	fi->direct_io = 1;
+	fi->fh = (uintptr_t)h;
+	if (fuse_reply_open(req, fi) < 0)
+		file_close(fs, h);
+}
+
+void fs_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct fs *fs = fs_of(req);
+	struct fs_handle *h = fs_handle_of(fi);
+	const struct pf_buf *t = &h->content.text;
+	size_t at = off < 0 || (uint64_t)off > t->len ? t->len : (size_t)off;
+
+	/* The reader goes on before our reply has returned, and may have closed the file by then. */
+	fs_handle_ref(h);
+	fuse_reply_buf(req, t->data ? (char *)t->data + at : NULL, t->len - at < size ? t->len - at : size);
+	fs_handle_unref(fs, h);
+}
+
+void fs_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	file_close(fs_of(req), fs_handle_of(fi));
+	fuse_reply_err(req, 0);
+}
+
+/* No blocks: like /proc, it takes no space and has none to give. Names can be as long as a request. */
+void fs_op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct statvfs v = { .f_bsize = 4096, .f_frsize = 4096, .f_namemax = PF_REQUEST_LINE_MAX - 1 };
+	fuse_reply_statfs(req, &v);
+}
