@@ -1,0 +1,175 @@
+# What the shell tests share. A test gets a directory of its own ($DIR, removed afterwards), copies of fixture tables in it, and mounts that are
+# gone when it ends, however it ends.
+# shellcheck shell=bash
+
+: "${PINFS_SOURCE:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
+: "${PINFS_BUILD:=$PINFS_SOURCE/build-dev}"
+: "${PINFS_BIN:=$PINFS_BUILD/fs/pinfs}"
+: "${PINCTL_BIN:=$PINFS_BUILD/tools/pinctl/pinctl}"
+export TZ=UTC
+
+T=2031-01-01T00:00:00Z # a time to come
+# shellcheck disable=SC2034 # for the tests
+LATER=2032-01-01T00:00:00Z
+
+pinctl() {
+	"$PINCTL_BIN" "$@"
+}
+
+# Wait until a command succeeds, for ten seconds at most.
+eventually() {
+	local i
+	for ((i = 0; i < 500; i++)); do
+		"$@" >/dev/null 2>&1 && return 0
+		sleep 0.02
+	done
+	echo "never came true: $*" >&2
+	return 1
+}
+
+# not COMMAND: it fails. (`!` does not make a test fail where it stands.)
+not() {
+	! "$@"
+}
+
+# same A B: two texts are the same.
+same() {
+	[[ $1 == "$2" ]] || {
+		printf 'expected: %q\n     got: %q\n' "$2" "$1" >&2
+		return 1
+	}
+}
+
+# has TEXT PATTERN: a regular expression occurs in it.
+has() {
+	[[ $1 =~ $2 ]] || {
+		printf 'expected: %s\n     got: %q\n' "$2" "$1" >&2
+		return 1
+	}
+}
+
+lib_setup() {
+	[[ -c /dev/fuse ]] || skip 'no /dev/fuse'
+	command -v fusermount3 >/dev/null || skip 'no fusermount3'
+	DIR=$(mktemp -d "${BATS_TEST_TMPDIR:-${TMPDIR:-/tmp}}/pinfs.XXXXXX")
+	MNT=$DIR/mnt
+	mkdir "$MNT"
+	DAEMON=
+}
+
+lib_teardown() {
+	local m
+	[[ ${DIR:-} ]] || return 0
+	[[ ! $DAEMON ]] || kill -KILL "$DAEMON" 2>/dev/null || :
+	while read -r _ _ _ _ m _; do
+		[[ $m != "$DIR"/* ]] || fusermount3 -u -z "$m" || umount -l "$m" || :
+	done </proc/self/mountinfo
+	chmod -R u+w "$DIR"
+	rm -rf "$DIR"
+}
+
+# copy_table [FIXTURE]: a table of our own, as Lance left it: $TABLE.
+copy_table() {
+	TABLE=$DIR/t.lance
+	cp -R "$PINFS_SOURCE/tests/fixtures/tables/${1:-14.0.2/plain.lance}" "$TABLE"
+	chmod -R u+w "$TABLE"
+}
+
+# pins_table [FIXTURE]: one that takes pins.
+pins_table() {
+	copy_table "$@"
+	pinctl -d "$TABLE" enable --apply >/dev/null
+}
+
+# start [ARGUMENT...]: pinfs in the foreground, to the moment it is ready. Its process is $DAEMON, its words are in $DIR/said.
+start() {
+	# What the shell starts with & ignores INT, and so would it.
+	env --default-signal=INT "$PINFS_BIN" -f "$@" >"$DIR/said" 2>&1 3>&- 4>&- &
+	DAEMON=$!
+	eventually started
+	grep -q ready "$DIR/said" || {
+		cat "$DIR/said" >&2
+		return 1
+	}
+}
+
+started() {
+	grep -q 'pinfs: ready' "$DIR/said" || not kill -0 "$DAEMON"
+}
+
+# mount_table [OPTION...]: $TABLE on $MNT; P is its directory of pins.
+mount_table() {
+	start "$@" "$TABLE" "$MNT"
+	P=$MNT/pins
+}
+
+# Ask the daemon to end. It must say that all went well, and leave no mount.
+stop() {
+	local status=0 pid=$DAEMON
+	kill -"${1:-TERM}" "$pid"
+	eventually not kill -0 "$pid"
+	wait "$pid" || status=$?
+	DAEMON=
+	[[ $status == 0 ]] || {
+		echo "pinfs ended with $status" >&2
+		cat "$DIR/said" >&2
+		return 1
+	}
+	not mountpoint -q "$MNT"
+}
+
+status_line() {
+	cat "$MNT/.pinfs/last_status"
+}
+
+# The number of the head, read from the table and not through the mount: a change that must not happen must not be there either.
+head_version() {
+	local name n=0 v
+	for name in "$TABLE"/_versions/*.manifest; do
+		name=${name##*/}
+		v=${name%.manifest}
+		[[ $v =~ ^[0-9]+$ ]] || continue
+		# 20 digits: 2^64-1-v; the last 15 are enough for any version of a test.
+		[[ ${#v} != 20 ]] || v=$((744073709551615 - 10#${v:5}))
+		((v <= n)) || n=$v
+	done
+	echo "$n"
+}
+
+# unchanged COMMAND...: whatever it returns, it commits nothing. Its status and output are in $status and $output, as of run.
+unchanged() {
+	local before after
+	before=$(head_version)
+	run "$@"
+	after=$(head_version)
+	same "$after" "$before"
+}
+
+# refused ERRNO PATTERN COMMAND...: it fails, commits nothing, and last_status says why.
+refused() {
+	local errno=$1 pattern=$2
+	shift 2
+	unchanged "$@"
+	[[ $status != 0 ]] || {
+		echo "succeeded: $*" >&2
+		return 1
+	}
+	has "$(status_line)" "^[0-9T:.-]+Z $errno .*$pattern"
+}
+
+# new_pin [T]: register one through the mount; its id is $ID, its file $F.
+new_pin() {
+	ID=$(cat /proc/sys/kernel/random/uuid)
+	mkdir "$P/$ID,expires_at=${1:-$T}"
+	F=$P/$ID
+}
+
+# field FILE KEY: what a record says, without its quotes.
+field() {
+	sed -nE "s/^ *\"$2\": \"?([^\",]*)\"?,?\$/\\1/p" "$1"
+}
+
+# expiry: of the pin at hand.
+expiry() {
+	field "$F" expires_at
+}

@@ -1,0 +1,266 @@
+#!/usr/bin/env bats
+# Starting and ending: what is refused before anything is mounted, the options, signals, daemons that were killed.
+# shellcheck disable=SC2154,SC2030,SC2031 # of run; each test is a subshell
+
+load lib
+
+setup() {
+	lib_setup
+	copy_table
+}
+
+teardown() {
+	lib_teardown
+}
+
+# will_not STATUS PATTERN ARGUMENT...: pinfs says one sentence and mounts nothing.
+will_not() {
+	local expected=$1 pattern=$2
+	shift 2
+	run timeout 20 "$PINFS_BIN" "$@"
+	same "$status" "$expected"
+	has "$output" "$pattern"
+	same "${#lines[@]}" 1
+	not mountpoint -q "$MNT"
+}
+
+@test "a bad start is one sentence, and nothing is mounted" {
+	mkdir "$DIR/empty"
+	touch "$DIR/file"
+	will_not 1 'absent.*[Nn]o such' "$DIR/absent" "$MNT"
+	will_not 1 'not a Lance table' "$DIR/empty" "$MNT"
+	will_not 1 'file' "$DIR/file" "$MNT"
+	will_not 1 'gone.*No such' "$TABLE" "$DIR/gone"
+	will_not 1 'not a directory' "$TABLE" "$DIR/file"
+	will_not 1 'the dataset itself' "$TABLE" "$TABLE"
+	will_not 1 'nosuch' -o branch=nosuch "$TABLE" "$MNT"
+}
+
+@test "a damaged head is not mounted: status 3, and the file is named" {
+	truncate -s 100 "$TABLE/_versions/18446744073709551607.manifest"
+	will_not 3 '18446744073709551607.manifest' "$TABLE" "$MNT"
+}
+
+@test "wrong usage is status 2" {
+	will_not 2 'unknown option "colour=red"' -o ro,colour=red "$TABLE" "$MNT"
+	will_not 2 'unknown option "-x"' -x "$TABLE" "$MNT"
+	will_not 2 'usage' "$TABLE"
+	will_not 2 'usage'
+	will_not 2 'one mountpoint' "$TABLE" "$MNT" more
+	will_not 2 'mode=' -o mode=rwx "$TABLE" "$MNT"
+	will_not 2 'mode=' -o mode=4755 "$TABLE" "$MNT"
+	will_not 2 'mode=' -o mode= "$TABLE" "$MNT"
+	will_not 2 'uid=' -o uid=nobody "$TABLE" "$MNT"
+	will_not 2 'gid=' -o gid=-1 "$TABLE" "$MNT"
+}
+
+@test "-h and -V" {
+	run "$PINFS_BIN" -h
+	same "$status" 0
+	has "$output" 'usage: pinfs .*DATASET MOUNTPOINT'
+	run "$PINFS_BIN" -V
+	same "$status" 0
+	has "$output" '^pinfs [0-9]+\.[0-9]+'
+}
+
+@test "a mountpoint in use is refused; a dead one is explained, and works again after fusermount3 -u" {
+	start "$TABLE" "$MNT"
+	run "$PINFS_BIN" "$TABLE" "$MNT"
+	same "$status" 1
+	has "$output" 'already'
+
+	kill -KILL "$DAEMON"
+	wait "$DAEMON" || :
+	run "$PINFS_BIN" "$TABLE" "$MNT"
+	same "$status" 1
+	has "$output" 'fusermount3 -u'
+	fusermount3 -u "$MNT"
+	start "$TABLE" "$MNT"
+	stop
+}
+
+@test "TERM, INT and HUP unmount, status 0" {
+	local signal
+	for signal in TERM INT HUP; do
+		start "$TABLE" "$MNT"
+		stop "$signal"
+	done
+}
+
+@test "an unmount by somebody else ends the daemon, status 0" {
+	start "$TABLE" "$MNT"
+	fusermount3 -u "$MNT"
+	wait "$DAEMON"
+	DAEMON=
+}
+
+@test "in the background: returns when the mount answers; a relative dataset still resolves" {
+	cd "$DIR"
+	"$PINFS_BIN" t.lance mnt 3>&-
+	cd /
+	has "$(cat "$MNT/head")" '"version": 8'
+	eval "$(pgrep -f "^$PINFS_BIN t.lance mnt" | sed 's/^/DAEMON=/')"
+	has "$(ls "/proc/$DAEMON/task")" "
+"
+	same "$(readlink "/proc/$DAEMON/cwd")" /
+	same "$(readlink "/proc/$DAEMON/fd/2")" /dev/null
+	fusermount3 -u "$MNT"
+	eventually not kill -0 "$DAEMON"
+	DAEMON=
+}
+
+@test "in the background: what fails is said, and is the status" {
+	mkdir "$DIR/empty"
+	run "$PINFS_BIN" "$DIR/empty" "$MNT"
+	same "$status" 1
+	has "$output" 'not a Lance table'
+}
+
+@test "mount and df show the dataset and the type" {
+	start "$TABLE" "$MNT"
+	has "$(grep -F " $MNT " /proc/self/mounts)" "^$TABLE $MNT fuse.pinfs rw"
+	has "$(df --output=source,fstype "$MNT")" "$TABLE +fuse.pinfs"
+	stop
+}
+
+@test "a dataset with a comma in its name" {
+	mv "$TABLE" "$DIR/a,b"
+	start "$DIR/a,b" "$MNT"
+	has "$(grep -F " $MNT " /proc/self/mounts)" "^$DIR/a,b "
+	stop
+}
+
+@test "the options that mount(8) and fstab hand on are taken" {
+	start "$TABLE" "$MNT" -o rw,nosuid,nodev,noexec,noatime,noauto,nofail,_netdev,x-systemd.automount,defaults
+	has "$(grep -F " $MNT " /proc/self/mounts)" 'rw,nosuid,nodev,noexec,noatime'
+	stop
+}
+
+@test "as mount -t fuse.pinfs starts it" {
+	[[ $(id -u) == 0 ]] || skip 'only root can use mount'
+	# mount(8) looks for pinfs in the system's directories only; its helper takes our PATH.
+	command -v mount.fuse3 >/dev/null || skip 'no mount.fuse3'
+	PATH=${PINFS_BIN%/*}:$PATH mount.fuse3 "$TABLE" "$MNT" -t fuse.pinfs -o ro,noauto,dev,suid 3>&-
+	has "$(grep -F " $MNT " /proc/self/mounts)" "^$TABLE $MNT fuse.pinfs ro"
+	has "$(cat "$MNT/head")" '"version": 8'
+	umount "$MNT"
+}
+
+@test "ro: every change is EROFS" {
+	pinctl -d "$TABLE" enable --apply
+	mount_table
+	new_pin
+	stop
+	mount_table -o ro
+	for change in "mkdir $P/$(cat /proc/sys/kernel/random/uuid),expires_at=$T" "echo $LATER >$F" "touch -d $LATER $F" "rm $F" \
+		"mv $F $F.x"; do
+		unchanged bash -c "$change"
+		same "$status" 1
+		has "$output" 'Read-only file system'
+	done
+	same "$(expiry)" "$T"
+	stop
+}
+
+@test "-f says ready on stderr, and nothing else" {
+	start "$TABLE" "$MNT"
+	cat "$MNT/head" >/dev/null
+	stop
+	same "$(cat "$DIR/said")" 'pinfs: ready'
+}
+
+@test "-d prints requests" {
+	start -d "$TABLE" "$MNT"
+	cat "$MNT/head" >/dev/null
+	stop
+	has "$(cat "$DIR/said")" 'LOOKUP'
+}
+
+@test "uid, gid and mode" {
+	pinctl -d "$TABLE" enable --apply
+	mount_table -o uid=1234,gid=5678,mode=0640
+	new_pin
+	same "$(stat -c '%a %u %g' "$F")" '640 1234 5678'
+	same "$(stat -c '%a %u %g' "$MNT/head")" '440 1234 5678'
+	same "$(stat -c '%a %u %g' "$P")" '750 1234 5678'
+	same "$(stat -c '%a' "$MNT")" 750
+	stop
+	mount_table
+	same "$(stat -c '%a %u' "$F" "$MNT/head" "$P")" "644 $(id -u)
+444 $(id -u)
+755 $(id -u)"
+	stop
+}
+
+as_nobody() {
+	setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"
+}
+
+@test "others: nobody gets in without allow_other, and may only read with it" {
+	[[ $(id -u) == 0 ]] || skip 'needs root, to be somebody else'
+	# Where a test lives is closed to others.
+	DIR=$(mktemp -d /var/tmp/pinfs.XXXXXX)
+	chmod 755 "$DIR"
+	MNT=$DIR/mnt
+	mkdir "$MNT"
+	copy_table
+	pinctl -d "$TABLE" enable --apply
+	mount_table
+	new_pin
+	run as_nobody cat "$F"
+	has "$output" 'Permission denied'
+	stop
+
+	mount_table -o allow_other
+	same "$(as_nobody cat "$F")" "$(cat "$F")"
+	same "$(as_nobody ls "$P")" "$ID"
+	for change in "mkdir $P/$(cat /proc/sys/kernel/random/uuid),expires_at=$T" "echo $LATER >$F" "touch -d $LATER $F" "rm -f $F"; do
+		unchanged as_nobody bash -c "umask 0; $change"
+		same "$status" 1
+		has "$output" 'denied|not permitted'
+	done
+	as_nobody test -r "$F"
+	not as_nobody test -w "$F"
+	not as_nobody test -w "$P"
+	same "$(expiry)" "$T"
+	stop
+
+	mount_table -o allow_other,uid=65534,mode=0600
+	as_nobody bash -c "echo $LATER >$F"
+	same "$(expiry)" "$LATER"
+	stop
+}
+
+@test "killed and mounted again: nothing is lost, and pins keep their inodes" {
+	local ino
+	pinctl -d "$TABLE" enable --apply
+	mount_table
+	new_pin
+	ino=$(stat -c %i "$F")
+	kill -KILL "$DAEMON"
+	wait "$DAEMON" || :
+	fusermount3 -u "$MNT"
+	mount_table
+	same "$(ls "$P")" "$ID"
+	same "$(expiry)" "$T"
+	same "$(stat -c %i "$F")" "$ino"
+	stop
+}
+
+@test "TERM during a commit: it is finished and answered, then the mount goes" {
+	command -v strace >/dev/null || skip 'no strace'
+	pinctl -d "$TABLE" enable --apply
+	# Looking for leaks at the end does not work while strace looks on.
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 mount_table
+	new_pin
+	strace -f -qq -o "$DIR/trace" -e trace=link,linkat -e inject=link,linkat:delay_enter=1500ms -p "$DAEMON" 2>/dev/null 3>&- &
+	eventually grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$DAEMON/status"
+	(echo "$LATER" >"$F") 3>&- &
+	local writer=$!
+	eventually test -s "$DIR/trace"
+	stop
+	wait "$writer"
+	mount_table
+	same "$(expiry)" "$LATER"
+	stop
+}
