@@ -17,9 +17,9 @@
 struct work {
 	const struct pf_batch *batch;
 	enum pf_op_kind kind;
-	char uuid
-		[PF_UUID_TEXT]; /* of the transaction, the same in all attempts: whichever of them lands is found by it */
-	unsigned published;	/* attempts that came that far */
+	/* Of the transaction, the same in all attempts: whichever of them lands is found by it. */
+	char uuid[PF_UUID_TEXT];
+	unsigned published; /* attempts that came that far */
 	struct pf_manifest *head;
 	struct pf_time now;
 	struct pf_pins pins;	 /* the list as it is to be */

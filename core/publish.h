@@ -5,10 +5,10 @@
  * Order, and why:
  *   1. transaction file: written under a temporary name, fsynced, renamed, directory fsynced: no manifest is ever visible whose transaction is not
  *   2. manifest staged as _versions/.tmp*, fsynced: complete before it has a name
- *   3. link(2) to its final name: atomic, and fails if somebody else has the version
+ *   3. link(2) to its final name: atomic, and fails if somebody else has the version; V1: if a migration to V2 names ran meanwhile, on to its V2 name
  *   4. _versions fsynced: durable before anybody is told
- *   5. read back and compare the transaction uuid; check that the version is on the head's line; V1: look for a migration to V2 names
- *   6. hint file, best effort; staged name unlinked
+ *   5. read back and compare the transaction uuid; check that the version is on the head's line
+ *   6. staged name unlinked; hint file, best effort
  */
 #ifndef PF_PUBLISH_H
 #define PF_PUBLISH_H
@@ -18,8 +18,8 @@
 
 struct pf_publish {
 	const struct pf_manifest *base;
-	struct pf_time timestamp; /* of the new manifest */
-	uint64_t writer_flags;
+	struct pf_time timestamp;   /* of the new manifest */
+	uint64_t writer_flags;	    /* set beside the base's */
 	const struct pf_pins *pins; /* the complete list of the new head */
 	const struct pf_txn *
 		txn; /* read_version and uuid set by the caller; a fresh uuid for each operation, kept over its retries */
@@ -35,8 +35,8 @@ struct pf_publish {
 int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manifest **out, struct pf_why *why);
 
 /*
- * Did the transaction `uuid` land at `version`, on the head's line? 1 yes (made durable now, *out is the manifest), 0 no, -EINPROGRESS
- * still unknown.
+ * Did the transaction `uuid` land at `version`, on the head's line? 1 yes (made durable now, *out is the manifest), 0 no (its transaction
+ * file is removed), -EINPROGRESS still unknown. For attempts whose read_version was version - 1.
  */
 int pf_publish_settle(struct pf_branch *b, uint64_t version, const char *uuid, struct pf_manifest **out,
 		      struct pf_why *why);
