@@ -111,6 +111,26 @@ static void test_tag(void **state)
 	assert_null(l.v[3].branch);
 }
 
+/* One tag is read whatever the others are. */
+static void test_tag_by_name(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = new_store();
+	_cleanup_(pf_tag_release) struct pf_tag t = { 0 };
+	struct pf_why why = PF_WHY_INIT;
+
+	put_text(st, "_refs/tags/t%C3%A4g.json", "{\"branch\":\"dev\",\"version\":2,\"manifestSize\":3}");
+	put_text(st, "_refs/tags/bad.json", "{");
+	assert_int_equal(pf_tag_read(st, "t\xc3\xa4g", &t, NULL), 0);
+	assert_string_equal(t.name, "t\xc3\xa4g");
+	assert_string_equal(t.branch, "dev");
+	assert_true(t.version == 2 && t.manifest_size == 3);
+	assert_int_equal(pf_tag_read(st, "bad", &t, &why), -EBADMSG);
+	assert_non_null(strstr(why.text, "_refs/tags/bad.json"));
+	assert_int_equal(pf_tag_read(st, "tag", &t, &why), -ENOENT);
+	assert_non_null(strstr(why.text, "_refs/tags/tag.json"));
+	assert_int_equal(t.version, 2);
+}
+
 /* `text` as a ref file: what the listing says of it must name the file and hold `says`. */
 static void expect_damage(const char *file, const void *text, size_t len, const char *says)
 {
@@ -455,6 +475,7 @@ int main(void)
 		cmocka_unit_test(test_fixtures),
 		cmocka_unit_test(test_no_refs),
 		cmocka_unit_test(test_tag),
+		cmocka_unit_test(test_tag_by_name),
 		cmocka_unit_test(test_damaged_json),
 		cmocka_unit_test(test_much),
 		cmocka_unit_test(test_cannot_read),
