@@ -70,6 +70,13 @@ static void test_confirm(void **state)
 	close_world(&w);
 }
 
+/* The branch is deleted and made anew while we read. */
+static void make_anew(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	if (strcmp(op, "stat") == 0 && strncmp(name, "tree/x/", 7) == 0)
+		table_put_branch(st, "x", 5, "0123456789abcdef0123456789abcdef");
+}
+
 static void test_confirm_branch(void **state)
 {
 	static const struct table_version first = {
@@ -91,6 +98,10 @@ static void test_confirm_branch(void **state)
 	assert_true(c.held);
 	assert_string_equal(c.branch_id, "00112233445566778899aabbccddeeff");
 	pf_confirmation_release(&c);
+
+	pf_store_mem_set_hook(st, make_anew, NULL);
+	confirm(&w, 1, NULL, -EINPROGRESS, false, "made anew");
+	heal(st);
 
 	/* Made anew under the same name: another branch, whatever its head says. */
 	table_put_branch(st, "x", 5, "ffeeddccbbaa99887766554433221100");
