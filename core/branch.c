@@ -211,7 +211,7 @@ static int search(struct pf_branch *b, const struct found *known, struct found *
 static int search_and_remember(struct pf_branch *b, struct pf_manifest **out, struct pf_why *why)
 {
 	_cleanup_(found_release) struct found known = take_last(b);
-	struct found f;
+	struct found f = { NULL };
 
 	int r = still_there(b, &known);
 	if (r < 0)

@@ -181,7 +181,7 @@ static int tag_text(struct pf_branch *b, const struct pf_pin *pin, const char *b
 {
 	const char *branch = pf_branch_name(b), *quote = branch ? "\"" : "";
 	char id[PF_UUID_TEXT], time[PF_TIME_TEXT];
-	uint64_t size;
+	uint64_t size = 0;
 
 	int r = manifest_size(b, pin->source_version, &size, why);
 	if (r < 0)

@@ -232,7 +232,7 @@ static int read_prefix(struct pf_reader *r, uint64_t at, uint64_t said, uint64_t
 static int read_footer(struct reading *rd, struct pf_why *why)
 {
 	struct pf_manifest *m = rd->m;
-	struct pf_section body;
+	struct pf_section body = { false };
 	uint8_t p[FOOTER_LEN];
 
 	if (rd->r->size < FOOTER_LEN)

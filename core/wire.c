@@ -126,7 +126,7 @@ static int get_value(struct pf_field *f, const uint8_t *p, int n, uint64_t end, 
 
 int pf_wire_next(struct pf_wire *w, struct pf_field *out, struct pf_why *why)
 {
-	const uint8_t *p;
+	const uint8_t *p = NULL;
 	uint64_t tag;
 
 	if (w->end > w->r->size)
