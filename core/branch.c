@@ -220,13 +220,14 @@ static int search_and_remember(struct pf_branch *b, struct pf_manifest **out, st
 		*out = STEAL(known.head);
 		return 0;
 	}
+	struct pf_why inner = PF_WHY_INIT;
 	r = -ESTALE;
 	for (int i = 0; r == -ESTALE && i < SEARCHES_MAX; i++)
-		r = search(b, &known, &f, why);
+		r = search(b, &known, &f, &inner);
 	if (r == -ESTALE)
 		return pf_why_set(why, -EIO, "%s/: its newest manifest is listed and cannot be found", b->versions);
 	if (r < 0)
-		return r;
+		return pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
 	*out = pf_manifest_ref(f.head);
 	put_last(b, f);
 	return 0;
@@ -251,16 +252,16 @@ int pf_branch_head(struct pf_branch *b, struct pf_manifest **out, struct pf_why 
 
 int pf_branch_version(struct pf_branch *b, uint64_t version, struct pf_manifest **out, struct pf_why *why)
 {
-	int r = open_manifest(b, version, true, out, why);
+	struct pf_why inner = PF_WHY_INIT;
+	/* V2, V1, and V2 again: Lance's migration renames it, and may have done so between the two looks. */
+	static const bool schemes[] = { true, false, true };
+	int r = -ENOENT;
 
-	if (r == -ENOENT)
-		r = open_manifest(b, version, false, out, why);
-	/* Lance's migration renames it from V1 to V2, and may have done so between the two looks. */
-	if (r == -ENOENT)
-		r = open_manifest(b, version, true, out, why);
+	for (size_t i = 0; r == -ENOENT && i < ARRAY_LEN(schemes); i++)
+		r = open_manifest(b, version, schemes[i], out, &inner);
 	if (r == -ENOENT)
 		return pf_why_set(why, r, "no version %" PRIu64 " in %s/", version, b->versions);
-	return r;
+	return r < 0 ? pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r)) : 0;
 }
 
 static int cmp_entries(const void *a, const void *b)

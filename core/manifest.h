@@ -59,8 +59,9 @@ void pf_manifest_name_format(uint64_t version, bool v2, char out[PF_MANIFEST_NAM
 
 /*
  * Read and check one manifest file. `name` is its name in the store. Counted; *out belongs to the caller and is frozen.
+ *   -EINVAL   not the name of an attached version
  *   -ENOENT   no such file
- *   -EBADMSG  damaged: the sentence names file, offset and what was expected
+ *   -EBADMSG  damaged: the sentence names file, offset and what was expected. A pin id twice is damage too
  *   -EIO, ... storage failed
  * A version in the name that differs from the one inside is damage. Feature flags are not judged here.
  */

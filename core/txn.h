@@ -47,7 +47,7 @@ const char *pf_txn_operation_name(unsigned operation, char buf[32]);
 int pf_txn_read(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_txn *out,
 		struct pf_why *why);
 
-/* Decode a Transaction message in memory (`where` names it in sentences). Large operations are skipped, not read. */
+/* Decode a Transaction message (`where` names it in sentences). Operations are skipped, not read; an empty message is damage. */
 int pf_txn_decode(struct pf_reader *r, uint64_t off, uint64_t len, const char *where, struct pf_txn *out,
 		  struct pf_why *why);
 

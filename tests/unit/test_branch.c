@@ -64,6 +64,7 @@ static uint64_t head_of(struct pf_branch *b)
 
 	if (pf_branch_head(b, &m, &why) < 0)
 		fail_msg("%s", why.text);
+	assert_string_equal(why.text, ""); /* untouched on success */
 	return m->version;
 }
 
@@ -322,6 +323,7 @@ static void test_version(void **state)
 		assert_int_equal(pf_branch_version(b, 2, &m, &why), 0);
 		assert_int_equal(m->version, 2);
 		assert_int_equal(m->v2, i == 1);
+		assert_string_equal(why.text, "");
 		assert_int_equal(pf_branch_version(b, 4, &none, &why), -ENOENT);
 		assert_string_equal(why.text, "no version 4 in _versions/");
 		assert_null(none);
