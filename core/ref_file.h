@@ -19,7 +19,8 @@ struct pf_ref_files {
 void pf_ref_files_release(struct pf_ref_files *f);
 
 /* The ref files in `dir`, and in up to `depth` - 1 levels of directories in it: more of them are -EBADMSG. Other files are left out. */
-int pf_ref_files_find(struct pf_store *st, const char *dir, unsigned depth, struct pf_ref_files *out, struct pf_why *why);
+int pf_ref_files_find(struct pf_store *st, const char *dir, unsigned depth, struct pf_ref_files *out,
+		      struct pf_why *why);
 
 /* The JSON object in `file`. -ENOENT: gone. -EBADMSG: not JSON, a member twice (nobody can say which counts), too long, a directory. */
 int pf_ref_load(struct pf_store *st, const char *file, json_t **out, struct pf_why *why);
