@@ -66,7 +66,7 @@ def by_mount(at):
             record = json.load(f)
         equal((record["id"], record["source_version"]), (pin, before), "record in the mount")
         equal(head(), before + 1, "head in the mount")
-        equal(pinctl(at, "ls", "--json", branch=FEAT), [record], "record by pinctl")
+        equal(pinctl(at, "show", pin, "--json", branch=FEAT), record, "record by pinctl")
         equal(os.listdir(os.path.join(mount, "pins")), [], "pins of main")
         yield pin
         with open(path, "w") as f:

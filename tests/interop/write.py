@@ -1,6 +1,7 @@
 """What released Lance still does to a pinned table, and what it refuses: the table of README.md, asked of Lance itself."""
 
 import os
+from datetime import timedelta
 
 import lance
 
@@ -13,7 +14,9 @@ def cases():
     for name, change in refused_changes().items():
         yield "%s is refused, and nothing changes" % name, is_refused, change
     yield "tags are made and deleted, also by a handle opened before the flag", tags
-    if MAJOR >= 14:
+    if MAJOR < 14:
+        yield "cleanup that is told to ignore tags leaves the head and the source", cleanup_despite_tags
+    else:
         yield "cleanup is refused, and nothing changes", is_refused, lambda ds: ds.cleanup_old_versions()
         yield "a compaction is planned and executed; only its commit is refused", compaction
     if MAJOR >= 12:
@@ -57,7 +60,8 @@ class Pinned:
             lance.write_dataset(rows(first), self.at, mode="append")
         self.stale = lance.dataset(self.at)
         pinctl(self.at, "enable", "--apply")
-        self.pin = pinctl(self.at, "register", "+2h", "--json")["pin"]["id"]
+        pin = pinctl(self.at, "register", "+2h", "--json")["pin"]
+        self.pin, self.source = pin["id"], pin["source_version"]
         self.head = self.state()
         return self
 
@@ -76,6 +80,15 @@ class Pinned:
 def is_refused(change):
     with Pinned() as table:
         refused(change, lance.dataset(table.at))
+        table.unchanged()
+
+
+def cleanup_despite_tags():
+    with Pinned() as table:
+        options = {"older_than": timedelta(0), "delete_unverified": True, "error_if_tagged_old_versions": False}
+        lance.dataset(table.at).cleanup_old_versions(**options)
+        left = [entry["version"] for entry in lance.dataset(table.at).versions()]
+        equal(left, [table.source, table.head[0]], "versions left")
         table.unchanged()
 
 
