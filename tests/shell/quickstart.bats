@@ -1,0 +1,96 @@
+#!/usr/bin/env bats
+# The first command a newcomer runs, in a copy of the tree as git has it.
+
+source_dir=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+
+setup_file() {
+	[[ -c /dev/fuse ]] || skip 'no /dev/fuse'
+	export TREE=$BATS_FILE_TMPDIR/tree
+	mkdir "$TREE"
+	git -C "$source_dir" ls-files -z | (cd "$source_dir" && tar -c --null --ignore-failed-read -T -) | tar -x -C "$TREE"
+	export MNT=$TREE/quickstart/mnt
+	# What a sanitizer is told is for the build of the tests.
+	unset ASAN_OPTIONS UBSAN_OPTIONS
+	"$TREE/tools/quickstart" >"$BATS_FILE_TMPDIR/first" 2>&1 || {
+		cat "$BATS_FILE_TMPDIR/first"
+		return 1
+	}
+}
+
+teardown_file() {
+	mountpoint -q "$MNT" && fusermount3 -u "$MNT"
+	mountpoint -q "$BATS_FILE_TMPDIR/other" && fusermount3 -u "$BATS_FILE_TMPDIR/other"
+	true
+}
+
+version() {
+	jq .version "$1/head"
+}
+
+@test "the story is told to its end, and the table stays mounted" {
+	# The commands as they are shown, in order.
+	sed -n 's/^\$ //p' "$BATS_FILE_TMPDIR/first" | sed 's/[ =].*//' >"$BATS_FILE_TMPDIR/commands"
+	[[ $(paste -sd ' ' "$BATS_FILE_TMPDIR/commands") == \
+		'cat pinctl pinctl id mkdir ls cat echo ls echo cat rm pinctl' ]]
+	grep -q 'write error: Invalid argument' "$BATS_FILE_TMPDIR/first"
+	grep -q 'Z EINVAL renew pins/.*: "soon" is not a time' "$BATS_FILE_TMPDIR/first"
+	grep -q "fusermount3 -u $MNT" "$BATS_FILE_TMPDIR/first"
+	mountpoint -q "$MNT"
+	[[ $(ls "$MNT/pins") == '' ]]
+}
+
+@test "a second run starts the story anew and takes seconds" {
+	mkdir "$MNT/pins/$(cat /proc/sys/kernel/random/uuid),expires_at=+1h"
+	local began=$SECONDS
+	run "$TREE/tools/quickstart"
+	[[ $status == 0 ]]
+	((SECONDS - began < 30))
+	[[ $(ls "$MNT/pins") == '' ]]
+}
+
+@test "after a daemon that was killed it mounts again" {
+	local process killed=
+	for process in /proc/[0-9]*; do
+		if [[ $(readlink "$process/exe") == "$TREE/build/fs/pinfs" ]]; then
+			kill -KILL "${process#/proc/}"
+			killed=yes
+		fi
+	done
+	[[ $killed ]]
+	run "$TREE/tools/quickstart"
+	[[ $status == 0 ]]
+	[[ $(version "$MNT") -gt 1 ]]
+}
+
+@test "a mount that is in use is said to be, and stays" {
+	cd "$MNT"
+	run "$TREE/tools/quickstart"
+	[[ $status == 1 && $output == *"in use"* ]]
+	mountpoint -q "$MNT"
+}
+
+@test "a table of one's own is mounted and not changed" {
+	local table=$BATS_FILE_TMPDIR/'my table.lance' other=$BATS_FILE_TMPDIR/other
+	cp -a "$source_dir/tests/fixtures/tables/8.0.1/btree.lance" "$table"
+	find "$table" -type f -exec sha256sum {} + >"$BATS_FILE_TMPDIR/before"
+	cd "$BATS_FILE_TMPDIR"
+	run "$TREE/tools/quickstart" 'my table.lance' other
+	[[ $status == 0 && $output == *"Nothing in it has changed"* ]]
+	[[ $(version "$other") -gt 1 ]]
+	find "$table" -type f -exec sha256sum {} + | diff - "$BATS_FILE_TMPDIR/before"
+	mountpoint -q "$MNT"
+}
+
+@test "what is not a table is refused in a sentence" {
+	run "$TREE/tools/quickstart" "$BATS_FILE_TMPDIR" "$BATS_FILE_TMPDIR/none"
+	[[ $status == 1 && $output == *"pinfs: "* ]]
+	not_mounted=$(mountpoint -q "$BATS_FILE_TMPDIR/none" || echo yes)
+	[[ $not_mounted ]]
+}
+
+@test "help and wrong usage" {
+	run "$TREE/tools/quickstart" -h
+	[[ $status == 0 && $output == "usage: "* ]]
+	run "$TREE/tools/quickstart" a b c
+	[[ $status == 2 ]]
+}
