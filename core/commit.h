@@ -26,8 +26,9 @@ void pf_committer_free(struct pf_committer *c);
 struct pf_answer {
 	int err; /* 0, or as pf_pinop_apply and: -EAGAIN too many lost races; -EINPROGRESS unknown outcome; -EOPNOTSUPP unknown
 	                       writer bit; -EROFS, -ENOSPC ... */
-	bool committed;	   /* false with err 0: nothing had to change */
-	uint64_t version;  /* err 0: the version that holds the effect; -EINPROGRESS: the one that may */
+	bool committed; /* false with err 0: nothing had to change */
+	/* err 0: the version that holds the effect; -EINPROGRESS: the one that may; -EAGAIN: the head on which an expire was skipped, 0: races lost */
+	uint64_t version;
 	unsigned attempts; /* commits tried */
 	struct pf_pin
 		pin; /* register, renew: the record as it is now; release, expire: as it was (id zero if it was absent) */
