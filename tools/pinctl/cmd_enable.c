@@ -16,7 +16,7 @@ static const struct {
 	{ "compaction by Lance", "plans and executes as before; the commit is refused" },
 	{ "cleanup by Lance 14", "is refused while any version left has the bit" },
 	{ "cleanup by Lance 13 and older, LanceDB optimize()",
-	  "goes through and deletes what pins keep; only a tag on a pin's source makes it refuse, by default" },
+	  "goes through and deletes what pins keep, unless a tag stops it by default, as the one that register puts on a source" },
 	{ "tags, deletion of branches, migration to V2 names", "go on as before" },
 };
 

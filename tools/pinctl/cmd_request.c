@@ -151,7 +151,8 @@ static int report_registration(struct ctl *c, const struct pf_request *q, const 
 	/* Repeating the request settles it: its id and its absolute expiry are what they were. */
 	pf_uuid_format(&q->id, id);
 	const char *text = pf_request_format(q, &line) < 0 ? NULL : pf_buf_str(&line);
-	const char *again[] = { "register", "--request", text, NULL }, *look[] = { "confirm", id, NULL };
+	const char *again[] = { "register", "--request", text, c->no_guard ? "--no-guard" : NULL, NULL };
+	const char *look[] = { "confirm", id, NULL };
 	int status = ctl_judge(c, answer, text ? again : look);
 	if (status)
 		return status;
@@ -180,6 +181,7 @@ int cmd_register(struct ctl *c, const struct args *a)
 		return ctl_usage("give a time, --request or --request-file, one of them; see pinctl help register");
 	if (!words && (args_value(a, "id") || args_value(a, "label") || args_value(a, "source")))
 		return ctl_usage("a request line says its id, label and source itself; see pinctl help register");
+	c->no_guard = args_value(a, "no-guard") != NULL;
 	int r = words ? request_from_words(a, &op.request, &why) : request_from_text(a, &op.request, &why);
 	if (r == 0)
 		r = open_for(c, &op.request, &why);

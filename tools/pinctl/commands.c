@@ -29,6 +29,7 @@ static const struct opt register_options[] = {
 	{ "source", 0, "VERSION:UUID", "the snapshot it is for: version and transaction uuid" },
 	{ "request", 0, "LINE", "a request as `pinctl request` prints it" },
 	{ "request-file", 0, "FILE", "the same from a file, - for standard input" },
+	{ "no-guard", 0, NULL, "put no tag on the source: old cleaners may delete what the pin keeps" },
 	{ NULL },
 };
 
@@ -97,9 +98,14 @@ const struct command commands[] = {
 	{
 		.name = "register",
 		.run = cmd_register,
-		.synopsis = "T [--id ID] [--label LABEL] [--source VERSION:UUID]\n--request LINE\n--request-file FILE",
+		.synopsis = "T [--id ID] [--label LABEL] [--source VERSION:UUID] [--no-guard]\n"
+			    "--request LINE [--no-guard]\n"
+			    "--request-file FILE [--no-guard]",
 		.summary = "register a pin and print its id",
-		.text = TIME_FORMS "Without --source the pin is for the head it lands on.\n",
+		.text = TIME_FORMS
+		"Without --source the pin is for the head it lands on. A tag is put on the source,\n"
+		"pinfs-ID, because released Lance up to 13 and LanceDB clean without knowing of pins and\n"
+		"stop at a tag; it goes with the pin.\n",
 		.max = 1,
 		.options = register_options,
 	},
@@ -158,6 +164,14 @@ const struct command commands[] = {
 		.synopsis = "",
 		.summary = "list tags",
 		.text = "A line a tag: name, version, branch, time of creation.\n",
+	},
+	{
+		.name = "check",
+		.run = cmd_check,
+		.synopsis = "",
+		.summary = "read every manifest and transaction of the table and say what is wrong",
+		.text = "A line a finding: damage or note, branch, version, file and sentence, separated by tabs.\n"
+			"Exit status: 0 no damage, 3 damage.\n",
 	},
 	{
 		.name = "help",

@@ -77,8 +77,9 @@ static void committer_freep(struct pf_committer **c)
 int ctl_commit(struct ctl *c, const struct pf_op *ops, size_t n, struct pf_answer *answers, struct pf_why *why)
 {
 	_cleanup_(committer_freep) struct pf_committer *committer = NULL;
+	const struct pf_committer_options options = { .no_guard = c->no_guard };
 
-	int r = pf_committer_new(c->branch, NULL, &committer);
+	int r = pf_committer_new(c->branch, &options, &committer);
 	if (r < 0)
 		return pf_why_set(why, r, "cannot start a commit: %s", strerror(-r));
 	pf_commit_many(committer, ops, n, answers);

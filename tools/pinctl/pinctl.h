@@ -33,11 +33,12 @@ struct args {
 /* The value of a given option; NULL if it was not given. `name` must be in the command's table. */
 const char *args_value(const struct args *a, const char *name);
 
-/* The global options and everything opened for them. Zero is the start; release with ctl_release. */
+/* The options that others than a command itself look at, and everything opened for them. Zero is the start; release with ctl_release. */
 struct ctl {
 	const char *dataset; /* as the user spelled it, NULL: not given */
 	const char *branch_name;
 	bool json, help, version;
+	bool no_guard;		  /* register: without a guard tag */
 	struct pf_store *store;	  /* after ctl_open_store */
 	struct pf_branch *branch; /* after ctl_open */
 };
@@ -137,6 +138,7 @@ int cmd_confirm(struct ctl *c, const struct args *a);
 int cmd_snapshots(struct ctl *c, const struct args *a);
 int cmd_branch_ls(struct ctl *c, const struct args *a);
 int cmd_tag_ls(struct ctl *c, const struct args *a);
+int cmd_check(struct ctl *c, const struct args *a);
 int cmd_help(struct ctl *c, const struct args *a);
 int cmd_version(struct ctl *c, const struct args *a);
 
