@@ -1,0 +1,180 @@
+#!/usr/bin/env bats
+# The texts that pinctl takes for ids, times and requests: the accepted set, all else refused with nothing changed (design.md section 2).
+# shellcheck disable=SC2154 # stderr, output, lines: set by run
+# shellcheck disable=SC2030,SC2031,SC2034 # each test is a process of its own, and its variables are read by the library
+
+load pinctl_lib
+
+@test "ids are matched whole" {
+	use_pinned
+	local version word
+	version=$(head_version)
+	for word in 0 01234567 "${id1%?}" "${id1}0" "{$id1}" "($id1)" "$id1}" " $id1" "$id1 " "x${id1}y" "\"$id1\"" "urn:uuid:$id1" \
+		"URN:UUID:$id1" "${id1//-/}" 0123456789ab-4cde-8f01-2345-6789abcd "${id1/0/٠}" not-a-uuid ffff \
+		00000000-0000-0000-0000-000000000000 ffffffff-ffff-ffff-ffff-ffffffffffff ''; do
+		got 2 show "$word"
+		one_sentence
+		got 2 release "$word"
+		got 2 register +2h --id "$word"
+	done
+	got 1 show "$nobody"
+	one_sentence
+	[ "$(head_version)" -eq "$version" ]
+}
+
+# cases-open D01, D02, D05, D07, D09, D11: how each is written, and what it is.
+@test "times: the accepted set, stored and printed to the last digit" {
+	use_pinned
+	local text want
+	while read -r text want; do
+		got 0 renew "$id1" "$text"
+		[ "$output" = "$want" ]
+		[ "$(pinctl show "$id1" | jq -r .expires_at)" = "$want" ]
+	done <<-'END'
+		2031-02-01T00:00:00+01:00 2031-01-31T23:00:00Z
+		2031-06-01T12:00:00.1+01:00 2031-06-01T11:00:00.1Z
+		2031-10-19T00:51:15.095Z 2031-10-19T00:51:15.095Z
+		2031-10-19T00:51:15.456-05:00 2031-10-19T05:51:15.456Z
+		2031-10-19T00:51:15.095Z 2031-10-19T05:51:15.456Z
+		2031-10-19T05:51:15.5Z 2031-10-19T05:51:15.5Z
+		2031-10-19T05:51:15.4Z 2031-10-19T05:51:15.5Z
+		@1956528000 2032-01-01T00:00:00Z
+		2032-02-29T00:00:00Z 2032-02-29T00:00:00Z
+		2032-03-01t00:00:00z 2032-03-01T00:00:00Z
+		2032-03-01T00:00:00.000000001Z 2032-03-01T00:00:00.000000001Z
+		2032-03-01T00:00:00.123Z 2032-03-01T00:00:00.123Z
+		2262-04-11T23:47:16Z 2262-04-11T23:47:16Z
+		2262-04-11T23:47:17Z 2262-04-11T23:47:17Z
+		2500-01-01T00:00:00Z 2500-01-01T00:00:00Z
+		9999-12-31T23:59:59Z 9999-12-31T23:59:59Z
+		9999-12-31T23:59:59.999999999Z 9999-12-31T23:59:59.999999999Z
+	END
+	got 0 expire
+	[ -z "$output" ]
+	# What is printed, given back, changes nothing.
+	local version
+	version=$(head_version)
+	got 0 renew "$id1" "$(pinctl show "$id1" | jq -r .expires_at)"
+	[ "$(head_version)" -eq "$version" ]
+}
+
+# cases-open D01, D02, D05, D07, D09, D15.
+@test "times: all else is refused, and nothing changes" {
+	use_pinned
+	local text before
+	before=$(tree)
+	while IFS= read -r text; do
+		text=$(printf '%bx' "$text")
+		text=${text%x}
+		got 2 renew "$id1" "$text"
+		one_sentence
+		got 2 register "$text" --id "$id2"
+		[ -z "$output" ]
+		one_sentence
+	done <<-'END'
+
+		\n
+		   
+		2031-06-01T12:00:00.1+99:99
+		2031-06-01T12:00:00.1+ab:cd
+		2031-06-01T12:00:00.1+24:00
+		2031-02-14T00:28:07.Z
+		2031-06-15T12:30:60Z
+		2030-12-31T23:59:60Z
+		2030-12-31T23:59:61Z
+		2031-01-01T24:00:00Z
+		2031-02-29T00:00:00Z
+		2031-00-01T00:00:00Z
+		2031-13-01T00:00:00Z
+		2031-01-00T00:00:00Z
+		2031-01-32T00:00:00Z
+		2031-01-01 00:00:00Z
+		2031-01-01_00:00:00Z
+		2031-01-01T00:00:00,5Z
+		2031-01-01T00:00:00.1234567890Z
+		2031-01-01T00:00:00.1234567890123456789012345678901234567890Z
+		2031-01-01T00:00:00
+		2031-01-01T00:00Z
+		2031-01-01
+		10000-01-01T00:00:00Z
+		0000-01-01T00:00:00Z
+		1924992000
+		1924992000000
+		1924992000000000
+		31536000000
+		0
+		-1
+		1e10
+		0x7fffffff
+		+1924992000
+		 1924992000 
+		@1924992000000
+		@1924992000.5
+		@-1
+		@
+		+
+		+2
+		+2w
+		+2h30m
+		++2h
+		+-2h
+		+99999999999999999999d
+		+2h\r
+		+2h\r\n
+		+2h\n
+		\n+2h
+		 +2h 
+		+2h junk
+		\ufeff+2h
+		+2h\u00a0
+		never
+	END
+	[ "$(tree)" = "$before" ]
+}
+
+@test "an expiry that has passed registers nothing" {
+	use_pinned
+	local before
+	before=$(tree)
+	got 2 register 2020-01-01T00:00:00Z
+	got 2 register @0
+	got 2 register +0s
+	[ "$(tree)" = "$before" ]
+}
+
+@test "a request file that is not one line of the accepted form does nothing" {
+	use_pinned
+	local before file=$BATS_TEST_TMPDIR/line good="$id2,expires_at=2031-01-01T00:00:00Z" text
+	before=$(tree)
+	while IFS= read -r text; do
+		# shellcheck disable=SC2059 # the texts hold escapes
+		printf "$text" >"$file"
+		got 2 register --request-file "$file"
+		one_sentence
+	done <<-END
+
+		\n
+		nonsense
+		$good,force=yes
+		$good,label=a,label=b
+		$good,expires_at=2032-01-01T00:00:00Z
+		$id2
+		$id2,label=x
+		$good\n$good\n
+		$good\r\n
+		 $good
+		$good\0
+		\xef\xbb\xbf$good
+		{"id": "$id2"}
+		$good,label=%%zz
+		$good,label=%%00
+		$good,source=1
+		$good,source=0:$id1
+	END
+	head -c 1000000 /dev/zero | tr '\0' x >"$file"
+	got 2 register --request-file "$file"
+	got 1 register --request-file "$BATS_TEST_TMPDIR/nothing"
+	[ "$(tree)" = "$before" ]
+	printf '%s' "$good" >"$file"
+	got 0 register --request-file "$file"
+}
