@@ -57,7 +57,8 @@ static int check_mountpoint(const struct fs_options *o, char **out, struct pf_wh
 	struct statfs sf;
 
 	pf_text_quote(mnt, strlen(mnt), q);
-	if (stat(mnt, &st) < 0) {
+	/* statfs always reaches the daemon of a FUSE mount; a stat may be answered by the kernel for a while after it died. */
+	if (stat(mnt, &st) < 0 || statfs(mnt, &sf) < 0) {
 		int e = errno;
 		if (e == ENOTCONN)
 			return pf_why_set(why, -e,
@@ -70,7 +71,7 @@ static int check_mountpoint(const struct fs_options *o, char **out, struct pf_wh
 	if (stat(o->dataset, &table) == 0 && table.st_dev == st.st_dev && table.st_ino == st.st_ino)
 		return pf_why_set(why, -EPERM, "mountpoint %s: is the dataset itself, which would be hidden", q);
 	/* Of a FUSE mount, what we could reach below its root has another number. */
-	if (statfs(mnt, &sf) == 0 && sf.f_type == FUSE_SUPER_MAGIC && st.st_ino == FUSE_ROOT_ID)
+	if (sf.f_type == FUSE_SUPER_MAGIC && st.st_ino == FUSE_ROOT_ID)
 		return pf_why_set(why, -EEXIST, "mountpoint %s: has a FUSE file system mounted already", q);
 	*out = realpath(mnt, NULL);
 	return *out ? 0 : pf_why_set(why, -errno, "mountpoint %s: %s", q, strerror(errno));

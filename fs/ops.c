@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kinds.h"
 #include "tree.h"
 
 void fs_fail(fuse_req_t req, const char *op, const struct fs_node *n, const char *name, int err,
@@ -27,6 +28,13 @@ void fs_fail_look(fuse_req_t req, const char *op, const struct fs_node *n, const
 		fuse_reply_err(req, ENOENT);
 	else
 		fs_fail(req, op, n, name, err, why);
+}
+
+double fs_timeout(const struct fs_node *n)
+{
+	const struct fs_row *row = &fs_rows[n->kind];
+	bool fixed = S_ISDIR(row->mode) && (row->name || n->kind == K_ROOT);
+	return fixed ? 1.0 : 0.0;
 }
 
 /* The kernel's first request: from now on the mount answers. Whoever started us may go on. */

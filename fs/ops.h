@@ -20,8 +20,11 @@ void fs_fail(fuse_req_t req, const char *op, const struct fs_node *n, const char
 void fs_fail_look(fuse_req_t req, const char *op, const struct fs_node *n, const char *name, int err,
 		  const struct pf_why *why);
 
-/* How long the kernel may believe an answer: not at all, since others change the table. */
-#define FS_TIMEOUT 0.0
+/*
+ * Seconds the kernel may believe what it is told of `n`: 0, since others change the table. But the fixed directories are always there, and
+ * every path leads through them; asked about them each time, it would send twice as many requests. Only their times may be seen late.
+ */
+double fs_timeout(const struct fs_node *n);
 
 void fs_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void fs_op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups);

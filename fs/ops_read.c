@@ -29,7 +29,7 @@ void fs_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		return;
 	}
 
-	struct fuse_entry_param e = { .ino = n.ino, .attr_timeout = FS_TIMEOUT, .entry_timeout = FS_TIMEOUT };
+	struct fuse_entry_param e = { .ino = n.ino, .attr_timeout = fs_timeout(&n), .entry_timeout = fs_timeout(&n) };
 	fs_node_stat(fs, &n, &a, &e.attr);
 	if (fuse_reply_entry(req, &e) < 0 && n.kind == K_PIN)
 		fs_pin_forget(fs, n.ino, 1);
@@ -61,7 +61,7 @@ void fs_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	fs_node_stat(fs, &n, &a, &st);
-	fuse_reply_attr(req, &st, FS_TIMEOUT);
+	fuse_reply_attr(req, &st, fs_timeout(&n));
 }
 
 /* The names are listed by the first readdir, and again by one that starts over (rewinddir). */
