@@ -133,14 +133,18 @@ static int view_new(struct pf_manifest *m, struct fs_view **out)
 	if (!v)
 		return -ENOMEM;
 	v->by_id = calloc(m->pins.n + 1, sizeof(struct pf_pin *));
-	if (!v->by_id) {
+	v->pin_text = calloc(m->pins.n + 1, sizeof(struct pf_buf));
+	if (!v->by_id || !v->pin_text) {
+		free(v->by_id);
+		free(v->pin_text);
 		free(v);
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < m->pins.n; i++)
 		v->by_id[i] = &m->pins.v[i];
 	qsort(v->by_id, m->pins.n, sizeof(struct pf_pin *), by_id);
-	pthread_mutex_init(&v->lock, NULL);
+	pthread_mutex_init(&v->head_lock, NULL);
+	pthread_mutex_init(&v->pins_lock, NULL);
 	v->manifest = pf_manifest_ref(m);
 	v->refs = 1;
 	*out = v;
@@ -152,7 +156,11 @@ void fs_view_unref(struct fs_view *v)
 	if (!v || __atomic_sub_fetch(&v->refs, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
 	pf_buf_release(&v->head_text);
-	pthread_mutex_destroy(&v->lock);
+	for (size_t i = 0; i < v->manifest->pins.n; i++)
+		pf_buf_release(&v->pin_text[i]);
+	pthread_mutex_destroy(&v->head_lock);
+	pthread_mutex_destroy(&v->pins_lock);
+	free(v->pin_text);
 	free(v->by_id);
 	pf_manifest_unref(v->manifest);
 	free(v);
@@ -206,10 +214,22 @@ const struct pf_pin *fs_view_pin(const struct fs_view *v, const struct pf_uuid *
 	return hit ? *hit : NULL;
 }
 
+int fs_view_pin_text(struct fs_view *v, const struct pf_pin *p, struct pf_buf *out)
+{
+	struct pf_buf *text = &v->pin_text[p - v->manifest->pins.v];
+
+	pthread_mutex_lock(&v->pins_lock);
+	int r = text->len == 0 ? pf_render_pin(p, text) : 0;
+	if (r == 0)
+		r = pf_buf_add(out, text->data, text->len);
+	pthread_mutex_unlock(&v->pins_lock);
+	return r;
+}
+
 int fs_view_head(struct fs_branch *b, struct fs_view *v, struct pf_buf *out, struct pf_why *why)
 {
 	int r = 0;
-	pthread_mutex_lock(&v->lock);
+	pthread_mutex_lock(&v->head_lock);
 	if (v->head_text.len == 0) {
 		r = pf_render_head(b->core, v->manifest, &v->head_text, why);
 		if (r < 0)
@@ -217,7 +237,7 @@ int fs_view_head(struct fs_branch *b, struct fs_view *v, struct pf_buf *out, str
 	}
 	if (r >= 0)
 		r = pf_buf_add(out, v->head_text.data, v->head_text.len);
-	pthread_mutex_unlock(&v->lock);
+	pthread_mutex_unlock(&v->head_lock);
 	return r;
 }
 

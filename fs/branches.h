@@ -33,8 +33,11 @@ struct fs_view {
 	unsigned refs;
 	struct pf_manifest *manifest;
 	const struct pf_pin **by_id; /* the manifest's pins, sorted */
-	pthread_mutex_t lock;	     /* of head_text */
+	pthread_mutex_t head_lock;   /* of head_text */
 	struct pf_buf head_text;     /* empty until asked for: it takes a walk over the fragments */
+	pthread_mutex_t pins_lock;   /* of pin_text, apart from the other: that one can be held for long */
+	struct pf_buf *
+		pin_text; /* of each pin as the manifest has them; empty until asked for, by a lookup, a stat and an open in a row */
 };
 
 int fs_branches_init(struct fs_branches *b);
@@ -60,6 +63,9 @@ void fs_view_unrefp(struct fs_view **v);
 
 /* NULL if the head has no such pin. Valid as long as the view. */
 const struct pf_pin *fs_view_pin(const struct fs_view *v, const struct pf_uuid *id);
+
+/* Append the text of one of its pins, found in it. */
+int fs_view_pin_text(struct fs_view *v, const struct pf_pin *p, struct pf_buf *out);
 
 /* Append the text of the `head` file. */
 int fs_view_head(struct fs_branch *b, struct fs_view *v, struct pf_buf *out, struct pf_why *why);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/refs.h"
-#include "core/render.h"
 
 void fs_content_release(struct fs_content *c)
 {
@@ -34,7 +33,7 @@ static int render_pin(struct fs *fs, const struct fs_node *n, struct fs_content 
 				  fs_branch_name(n->branch), v->manifest->version);
 	out->mtime = p->expires_at;
 	out->ctime = v->manifest->timestamp;
-	return pf_render_pin(p, &out->text);
+	return fs_view_pin_text(v, p, &out->text);
 }
 
 static int render_status(struct fs *fs, const struct fs_node *n, struct fs_content *out, struct pf_why *why)
