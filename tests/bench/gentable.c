@@ -1,7 +1,8 @@
 /*
- * gentable BYTES PINS DIR: make the Lance table DIR whose head, version 2, has a Manifest message of about BYTES bytes (K and M
- * are known) without its pins, and then PINS pins. Version 1 is the empty table. Nothing but _versions/ and _transactions/ is
- * made: the fragments name data files that are not there, which neither pins nor opening the table ever look at.
+ * gentable BYTES PINS VERSION DIR: make the Lance table DIR whose head, version VERSION, has a Manifest message of about BYTES bytes
+ * without its pins (K and M are known), and then PINS pins. Version 1 is the empty table and the source of the pins; the versions
+ * between are empty files, for who lists the names. Nothing but _versions/ and _transactions/ is made: the fragments name data files
+ * that are not there, which neither pins nor opening the table ever look at.
  */
 #include <err.h>
 #include <errno.h>
@@ -138,9 +139,16 @@ static void save(const char *dir, const char *sub, const char *name, const struc
 		done += (size_t)n;
 	}
 	/* Its writing back would be counted as somebody else's time. */
-	if (fsync(fd) < 0 || close(fd) < 0)
+	if ((b->len && fsync(fd) < 0) || close(fd) < 0)
 		err(1, "%s", path);
 	free(path);
+}
+
+static void save_manifest(const char *dir, uint64_t version, const struct pf_buf *b)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "%020" PRIu64 ".manifest", UINT64_MAX - version);
+	save(dir, "_versions", name, b);
 }
 
 static void put_le(struct pf_buf *b, uint64_t v, unsigned n)
@@ -207,8 +215,7 @@ static void make_version(const char *dir, const struct shape *v, char txn[PF_UUI
 	put_le(&file, 0, 2);
 	put_le(&file, 2, 2);
 	check(pf_buf_add(&file, "LANC", 4));
-	snprintf(name, sizeof(name), "%020" PRIu64 ".manifest", UINT64_MAX - v->version);
-	save(dir, "_versions", name, &file);
+	save_manifest(dir, v->version, &file);
 
 	pf_buf_release(&file);
 	pf_buf_release(&m);
@@ -229,13 +236,14 @@ static uint64_t number(const char *s)
 
 int main(int argc, char **argv)
 {
-	if (argc != 4)
-		errx(2, "usage: gentable BYTES PINS DIR");
+	if (argc != 5)
+		errx(2, "usage: gentable BYTES PINS VERSION DIR");
+	const char *dir = argv[4];
 	static const char *const subs[] = { "", "/_versions", "/_transactions" };
 	char first[PF_UUID_TEXT], second[PF_UUID_TEXT];
 	struct shape empty = { .version = 1, .operation = LANCE__TRANSACTION__OPERATION__OVERWRITE };
 	struct shape pinned = {
-		.version = 2,
+		.version = number(argv[3]),
 		.bytes = number(argv[1]),
 		.pins = number(argv[2]),
 		.operation = LANCE__TRANSACTION__OPERATION__UPDATE_CONFIG,
@@ -244,13 +252,15 @@ int main(int argc, char **argv)
 
 	for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
 		char *path;
-		if (asprintf(&path, "%s%s", argv[3], subs[i]) < 0)
+		if (asprintf(&path, "%s%s", dir, subs[i]) < 0)
 			check(-ENOMEM);
 		if (mkdir(path, 0777) < 0)
 			err(1, "%s", path);
 		free(path);
 	}
-	make_version(argv[3], &empty, first);
-	make_version(argv[3], &pinned, second);
+	make_version(dir, &empty, first);
+	for (uint64_t v = 2; v < pinned.version; v++)
+		save_manifest(dir, v, &(struct pf_buf)PF_BUF_INIT);
+	make_version(dir, &pinned, second);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * meter [-n ROUNDS] SIDE...: how long each SIDE takes, the sides taking turns so that what else the machine does hits all of them. Prints
- * a line a side: median and least microseconds over the rounds, for one operation.
+ * meter [-n ROUNDS] SIDE...: how long each SIDE takes, the sides taking turns after each operation so that what else the machine does
+ * hits all of them alike. Prints a line a side: microseconds, the median and the 10th percentile of the rounds.
  *
  *   stat:FILE      stat
  *   cat:FILE       open, read to the end, close
@@ -26,8 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUND_US 3000 /* short operations are repeated until a round takes about this long */
-#define WORDS	 32   /* in a command */
+#define WORDS	 32 /* in a command */
 #define TIME_LEN 40
 
 extern char **environ;
@@ -36,7 +35,6 @@ struct side {
 	const char *arg;
 	void (*op)(const char *arg);
 	void (*after)(const char *arg); /* not measured */
-	unsigned times;			/* in one round */
 	double *us;			/* one a round */
 };
 
@@ -195,18 +193,14 @@ static double now_us(void)
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
-/* Microseconds of one operation, over `times` of them. */
 static double measure(const struct side *s)
 {
-	double sum = 0;
-	for (unsigned i = 0; i < s->times; i++) {
-		double from = now_us();
-		s->op(s->arg);
-		sum += now_us() - from;
-		if (s->after)
-			s->after(s->arg);
-	}
-	return sum / s->times;
+	double from = now_us();
+	s->op(s->arg);
+	double us = now_us() - from;
+	if (s->after)
+		s->after(s->arg);
+	return us;
 }
 
 static void parse(const char *text, struct side *s)
@@ -217,7 +211,6 @@ static void parse(const char *text, struct side *s)
 				.arg = text + strlen(ops[i].name),
 				.op = ops[i].op,
 				.after = ops[i].after,
-				.times = 1,
 			};
 			return;
 		}
@@ -232,7 +225,7 @@ static int by_value(const void *a, const void *b)
 
 int main(int argc, char **argv)
 {
-	size_t rounds = 15;
+	size_t rounds = 101;
 
 	for (int c; (c = getopt(argc, argv, "n:")) != -1;) {
 		if (c != 'n')
@@ -250,17 +243,14 @@ int main(int argc, char **argv)
 		s->us = calloc(rounds, sizeof(*s->us));
 		if (!s->us)
 			err(1, "%zu rounds", rounds);
-		double us = measure(s);
-		if (us < ROUND_US) /* the first is slower: it fills caches */
-			us = measure(s);
-		s->times = us < ROUND_US ? (unsigned)(ROUND_US / us) + 1 : 1;
+		measure(s); /* the first fills caches, and does not count */
 	}
 	for (size_t k = 0; k < rounds; k++)
 		for (size_t i = 0; i < n; i++)
 			sides[i].us[k] = measure(&sides[i]);
 	for (size_t i = 0; i < n; i++) {
 		qsort(sides[i].us, rounds, sizeof(double), by_value);
-		printf("%.1f\t%.1f\n", sides[i].us[rounds / 2], sides[i].us[0]);
+		printf("%.1f\t%.1f\n", sides[i].us[rounds / 2], sides[i].us[rounds / 10]);
 		free(sides[i].us);
 	}
 	free(sides);
