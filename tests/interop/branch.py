@@ -2,12 +2,11 @@
 
 import json
 import os
-import subprocess
 import uuid
 
 import lance
 
-from support import FIXTURES, RELEASE, answers, equal, mounted, pinctl, scratch, transaction
+from support import answers, equal, make, mounted, pinctl, scratch, transaction
 
 FEAT = "feat/x"
 
@@ -15,12 +14,6 @@ FEAT = "feat/x"
 def cases():
     yield "pinctl -b: register, renew and release on a branch", on_branch, by_pinctl
     yield "branches/feat%2Fx in the mount: mkdir, echo and rm", on_branch, by_mount
-
-
-def make(at):
-    """The table names itself by its absolute path, so it is made where it is used, by this very release."""
-    command = [os.path.join(FIXTURES, "make"), "--only", "branches", "--release", RELEASE, "--out", at]
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
 def everything(at, branch):
@@ -80,7 +73,7 @@ def by_mount(at):
 def on_branch(steps):
     with scratch() as folder:
         at = os.path.join(folder, "t.lance")
-        make(at)
+        make("branches", at)
         names = (None, "dev", FEAT)
         before = {branch: everything(at, branch) for branch in names}
         old_head = max(before[FEAT])

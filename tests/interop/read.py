@@ -5,12 +5,14 @@ import re
 
 import lance
 
-from support import FIXTURES, answers, copy, equal, fixtures, pinctl, transaction
+from support import FIXTURES, answers, copy, equal, fixtures, make, pinctl, scratch, transaction
 
 
 def cases():
     for fixture in fixtures():
-        yield "%s reads the same after each pin commit" % fixture, unchanged, fixture
+        yield "%s reads the same after each pin commit" % fixture, carried, fixture
+    for kind in ("clone", "bases"):
+        yield "%s, whose files lie elsewhere, reads the same after each pin commit" % kind, made, kind
 
 
 def everything(at):
@@ -31,25 +33,34 @@ def one(at, version):
     return {"answers": answers(ds), "transaction": transaction(ds, ds.version)}
 
 
-def unchanged(fixture):
+def carried(fixture):
     original = os.path.join(FIXTURES, "tables", fixture)
-    before = everything(original)
-    old_head = lance.dataset(original).version
-
     with copy(fixture) as at:
-        commits = {}
-        pin = None
-        for words in (["enable", "--apply"], ["register", "+2h"], ["renew", "PIN", "+4h"], ["release", "PIN"]):
-            pinctl(at, *[pin if word == "PIN" else word for word in words])
-            status = pinctl(at, "status", "--json")
-            if words[0] == "register":
-                (record,) = pinctl(at, "ls", "--json")
-                pin = record["id"]
-            commits[status["version"]] = status["transaction"], status["message"]
-            if words[0] != "enable":
-                assert pin in status["message"], "the message does not name the pin: %r" % status["message"]
-                compare(at, before, old_head, commits)
-        equal(sorted(commits), list(range(old_head + 1, old_head + 5)), "versions of the pin commits")
+        unchanged(at, everything(original))
+
+
+def made(kind):
+    with scratch() as folder:
+        at = os.path.join(folder, "t.lance")
+        make(kind, at)
+        unchanged(at, everything(at))
+
+
+def unchanged(at, before):
+    old_head = max(before[0])
+    commits = {}
+    pin = None
+    for words in (["enable", "--apply"], ["register", "+2h"], ["renew", "PIN", "+4h"], ["release", "PIN"]):
+        pinctl(at, *[pin if word == "PIN" else word for word in words])
+        status = pinctl(at, "status", "--json")
+        if words[0] == "register":
+            (record,) = pinctl(at, "ls", "--json")
+            pin = record["id"]
+        commits[status["version"]] = status["transaction"], status["message"]
+        if words[0] != "enable":
+            assert pin in status["message"], "the message does not name the pin: %r" % status["message"]
+            compare(at, before, old_head, commits)
+    equal(sorted(commits), list(range(old_head + 1, old_head + 5)), "versions of the pin commits")
 
 
 def compare(at, before, old_head, commits):

@@ -59,6 +59,12 @@ def copy(fixture):
         yield at
 
 
+def make(kind, at):
+    """A table that names absolute paths, and so is not carried but made where it is used, by this very release."""
+    command = [os.path.join(FIXTURES, "make"), "--only", kind, "--release", RELEASE, "--out", at]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+
+
 def rows(first, count=1):
     ids = list(range(first, first + count))
     return pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array(["row %d" % i for i in ids])})
