@@ -122,8 +122,8 @@ static int branch_open(struct fs_branch *b, struct pf_why *why)
 
 static int by_id(const void *a, const void *b)
 {
-	const struct pf_pin *const *p = a, *const *q = b;
-	return memcmp(&(*p)->id, &(*q)->id, sizeof((*p)->id));
+	const struct fs_view_entry *p = a, *q = b;
+	return memcmp(&p->id, &q->id, sizeof(p->id));
 }
 
 /* Takes a reference of the manifest. */
@@ -132,7 +132,7 @@ static int view_new(struct pf_manifest *m, struct fs_view **out)
 	struct fs_view *v = calloc(1, sizeof(*v));
 	if (!v)
 		return -ENOMEM;
-	v->by_id = calloc(m->pins.n + 1, sizeof(struct pf_pin *));
+	v->by_id = calloc(m->pins.n + 1, sizeof(*v->by_id));
 	v->pin_text = calloc(m->pins.n + 1, sizeof(struct pf_buf));
 	if (!v->by_id || !v->pin_text) {
 		free(v->by_id);
@@ -141,8 +141,8 @@ static int view_new(struct pf_manifest *m, struct fs_view **out)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < m->pins.n; i++)
-		v->by_id[i] = &m->pins.v[i];
-	qsort(v->by_id, m->pins.n, sizeof(struct pf_pin *), by_id);
+		v->by_id[i] = (struct fs_view_entry){ m->pins.v[i].id, &m->pins.v[i] };
+	qsort(v->by_id, m->pins.n, sizeof(*v->by_id), by_id);
 	pthread_mutex_init(&v->head_lock, NULL);
 	pthread_mutex_init(&v->pins_lock, NULL);
 	v->manifest = pf_manifest_ref(m);
@@ -209,9 +209,9 @@ int fs_branch_view(struct fs_branch *b, struct fs_view **out, struct pf_why *why
 
 const struct pf_pin *fs_view_pin(const struct fs_view *v, const struct pf_uuid *id)
 {
-	const struct pf_pin key = { .id = *id }, *p = &key;
-	const struct pf_pin **hit = bsearch(&p, v->by_id, v->manifest->pins.n, sizeof(struct pf_pin *), by_id);
-	return hit ? *hit : NULL;
+	const struct fs_view_entry key = { .id = *id };
+	const struct fs_view_entry *hit = bsearch(&key, v->by_id, v->manifest->pins.n, sizeof(key), by_id);
+	return hit ? hit->pin : NULL;
 }
 
 int fs_view_pin_text(struct fs_view *v, const struct pf_pin *p, struct pf_buf *out)

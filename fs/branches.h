@@ -28,16 +28,21 @@ struct fs_branches {
 	size_t n;
 };
 
+/* A pin in a view. The id stands here too: a search through the pointers would miss the cache at each step. */
+struct fs_view_entry {
+	struct pf_uuid id;
+	const struct pf_pin *pin;
+};
+
 /* One head, frozen, with what requests look for in it. Counted; memory for as long as somebody holds it. */
 struct fs_view {
 	unsigned refs;
 	struct pf_manifest *manifest;
-	const struct pf_pin **by_id; /* the manifest's pins, sorted */
+	struct fs_view_entry *by_id; /* the manifest's pins, sorted */
 	pthread_mutex_t head_lock;   /* of head_text */
 	struct pf_buf head_text;     /* empty until asked for: it takes a walk over the fragments */
-	pthread_mutex_t pins_lock;   /* of pin_text, apart from the other: that one can be held for long */
-	struct pf_buf *
-		pin_text; /* of each pin as the manifest has them; empty until asked for, by a lookup, a stat and an open in a row */
+	pthread_mutex_t pins_lock;   /* of pin_text; the other one can be held for long */
+	struct pf_buf *pin_text;     /* of each pin, in the manifest's order; empty until asked for */
 };
 
 int fs_branches_init(struct fs_branches *b);

@@ -56,8 +56,8 @@ static int list_pins(struct fs *fs, const struct fs_node *n, struct fs_names *ou
 	int r = fs_branch_view(n->branch, &v, why);
 	for (size_t i = 0; r == 0 && i < v->manifest->pins.n; i++) {
 		char id[PF_UUID_TEXT];
-		pf_uuid_format(&v->by_id[i]->id, id);
-		r = fs_names_add(out, fs_pin_ino(fs, n->branch, &v->by_id[i]->id), S_IFREG, id);
+		pf_uuid_format(&v->by_id[i].id, id);
+		r = fs_names_add(out, fs_pin_ino(fs, n->branch, &v->by_id[i].id), S_IFREG, id);
 	}
 	return r;
 }
