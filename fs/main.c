@@ -57,7 +57,6 @@ static int check_mountpoint(const struct fs_options *o, char **out, struct pf_wh
 	struct statfs sf;
 
 	pf_text_quote(mnt, strlen(mnt), q);
-	/* statfs always reaches the daemon of a FUSE mount; a stat may be answered by the kernel for a while after it died. */
 	if (stat(mnt, &st) < 0 || statfs(mnt, &sf) < 0) {
 		int e = errno;
 		if (e == ENOTCONN)
@@ -101,9 +100,9 @@ static int add_option(struct fuse_args *args, const char *name, const char *valu
 
 static struct fuse_session *session_new(struct fs *fs, struct fuse_args *args)
 {
-	/* default_permissions: the kernel checks owner and mode, or with allow_other everyone could do everything. */
-	if (add_option(args, "default_permissions", "") < 0 || add_option(args, "subtype=", "pinfs") < 0 ||
-	    add_option(args, "fsname=", fs->opt.dataset) < 0 || (fs->opt.debug && add_option(args, "debug", "") < 0))
+	if ((fs->opt.check_modes && add_option(args, "default_permissions", "") < 0) ||
+	    add_option(args, "subtype=", "pinfs") < 0 || add_option(args, "fsname=", fs->opt.dataset) < 0 ||
+	    (fs->opt.debug && add_option(args, "debug", "") < 0))
 		return NULL;
 	return fuse_session_new(args, &fs_ops, sizeof(fs_ops), fs);
 }

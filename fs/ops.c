@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "kinds.h"
 #include "tree.h"
 
 void fs_fail(fuse_req_t req, const char *op, const struct fs_node *n, const char *name, int err,
@@ -30,13 +29,6 @@ void fs_fail_look(fuse_req_t req, const char *op, const struct fs_node *n, const
 		fs_fail(req, op, n, name, err, why);
 }
 
-double fs_timeout(const struct fs_node *n)
-{
-	const struct fs_row *row = &fs_rows[n->kind];
-	bool fixed = S_ISDIR(row->mode) && (row->name || n->kind == K_ROOT);
-	return fixed ? 1.0 : 0.0;
-}
-
 /* The kernel's first request: from now on the mount answers. Whoever started us may go on. */
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
@@ -45,14 +37,15 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 }
 
 /*
- * What is missing here is meant to be: the kernel treats a missing flush, fsync, access, setxattr and removexattr as "nothing to do, success",
- * "decide by the mode" and "not supported", which is what section 5 asks for, and does not ask again.
+ * What is missing here is meant to be: the kernel takes a missing flush or fsync for "nothing to do, success", and a missing setxattr or
+ * removexattr for "not supported", which is what section 5 asks for, and does not ask again.
  */
 const struct fuse_lowlevel_ops fs_ops = {
 	.init = op_init,
 	.lookup = fs_op_lookup,
 	.forget = fs_op_forget,
 	.getattr = fs_op_getattr,
+	.access = fs_op_access,
 	.setattr = fs_op_setattr,
 	.opendir = fs_op_opendir,
 	.readdir = fs_op_readdir,

@@ -21,14 +21,16 @@ void fs_fail_look(fuse_req_t req, const char *op, const struct fs_node *n, const
 		  const struct pf_why *why);
 
 /*
- * Seconds the kernel may believe what it is told of `n`: 0, since others change the table. But the fixed directories are always there, and
- * every path leads through them; asked about them each time, it would send twice as many requests. Only their times may be seen late.
+ * How long the kernel may believe an answer, in seconds: what anything looks like, and which pins and branches there are, not at all, since others
+ * change the table; that the fixed names of the tree are there, for as long as it likes. That something is not there it never remembers.
  */
-double fs_timeout(const struct fs_node *n);
+#define FS_TIMEOUT	 0.0
+#define FS_TIMEOUT_FIXED 86400.0
 
 void fs_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void fs_op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups);
 void fs_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void fs_op_access(fuse_req_t req, fuse_ino_t ino, int mask);
 void fs_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void fs_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 void fs_op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);

@@ -163,7 +163,7 @@ void fs_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set
 		fs_node_attr(fs, &n, &a, NULL);
 		fs_node_stat(fs, &n, &a, &st);
 	}
-	fuse_reply_attr(req, &st, fs_timeout(&n));
+	fuse_reply_attr(req, &st, FS_TIMEOUT);
 }
 
 /* mkdir wants a directory back. This one is found by no name; the kernel forgets it when it looks again. */
@@ -176,7 +176,7 @@ static void reply_request(fuse_req_t req)
 
 	a.ctime = a.mtime;
 	n.ino = (uint64_t)K_REQUEST << 56 | number;
-	struct fuse_entry_param e = { .ino = n.ino, .attr_timeout = fs_timeout(&n), .entry_timeout = fs_timeout(&n) };
+	struct fuse_entry_param e = { .ino = n.ino, .attr_timeout = FS_TIMEOUT, .entry_timeout = FS_TIMEOUT };
 	fs_node_stat(fs, &n, &a, &e.attr);
 	fuse_reply_entry(req, &e);
 }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "core/request.h"
 #include "tree.h"
@@ -29,7 +30,9 @@ void fs_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		return;
 	}
 
-	struct fuse_entry_param e = { .ino = n.ino, .attr_timeout = fs_timeout(&n), .entry_timeout = fs_timeout(&n) };
+	struct fuse_entry_param e = { .ino = n.ino,
+				      .attr_timeout = FS_TIMEOUT,
+				      .entry_timeout = fs_rows[n.kind].name ? FS_TIMEOUT_FIXED : FS_TIMEOUT };
 	fs_node_stat(fs, &n, &a, &e.attr);
 	if (fuse_reply_entry(req, &e) < 0 && n.kind == K_PIN)
 		fs_pin_forget(fs, n.ino, 1);
@@ -61,7 +64,23 @@ void fs_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	fs_node_stat(fs, &n, &a, &st);
-	fuse_reply_attr(req, &st, fs_timeout(&n));
+	fuse_reply_attr(req, &st, FS_TIMEOUT);
+}
+
+/*
+ * access(2), asked where the kernel does not check modes itself: nobody but the owner of everything gets in, who may do all but write what only
+ * reports, or run it.
+ */
+void fs_op_access(fuse_req_t req, fuse_ino_t ino, int mask)
+{
+	struct fs_node n;
+	if (fs_node_get(fs_of(req), ino, &n) < 0) {
+		fuse_reply_err(req, ENOENT);
+		return;
+	}
+	mode_t mode = fs_rows[n.kind].mode;
+	bool no = ((mask & W_OK) && !(mode & 0200)) || ((mask & X_OK) && S_ISREG(mode));
+	fuse_reply_err(req, no ? EACCES : 0);
 }
 
 /* The names are listed by the first readdir, and again by one that starts over (rewinddir). */

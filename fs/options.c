@@ -8,7 +8,7 @@
 
 #include "fs.h"
 
-enum { KEY_RO, KEY_RW };
+enum { KEY_RO, KEY_RW, KEY_CHECK, KEY_SHARED };
 
 #define ROW(text, member)                                                                                              \
 	{                                                                                                              \
@@ -25,14 +25,14 @@ static const struct fuse_opt table[] = {
 	ROW("uid=%s", uid_text), ROW("gid=%s", gid_text), ROW("mode=%s", mode_text),
 	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW),
 	/* libfuse's own */
-	PASS("allow_other"), PASS("allow_root"), PASS("auto_unmount"), PASS("fsname="), PASS("subtype="), PASS("max_read="),
+	FUSE_OPT_KEY("default_permissions", KEY_CHECK), FUSE_OPT_KEY("allow_other", KEY_SHARED), FUSE_OPT_KEY("allow_root", KEY_SHARED),
+	PASS("auto_unmount"), PASS("fsname="), PASS("subtype="), PASS("max_read="),
 	/* the kernel's */
 	PASS("suid"), PASS("nosuid"), PASS("dev"), PASS("nodev"), PASS("exec"), PASS("noexec"), PASS("async"), PASS("sync"),
 	PASS("dirsync"), PASS("atime"), PASS("noatime"), PASS("nodiratime"), PASS("nostrictatime"),
 	/* what fstab says to others, and what is so anyway */
 	DROP("defaults"), DROP("auto"), DROP("noauto"), DROP("nofail"), DROP("user"), DROP("user="), DROP("nouser"), DROP("users"),
 	DROP("owner"), DROP("group"), DROP("_netdev"), DROP("comment="), DROP("relatime"), DROP("strictatime"),
-	DROP("default_permissions"),
 	FUSE_OPT_END
 };
 /* clang-format on */
@@ -47,6 +47,10 @@ static int argument(void *data, const char *arg, int key, struct fuse_args *out)
 	case KEY_RW:
 		o->ro = key == KEY_RO;
 		return 1;
+	case KEY_CHECK:
+	case KEY_SHARED:
+		o->check_modes = true;
+		return key == KEY_SHARED;
 	case FUSE_OPT_KEY_NONOPT:
 		if (!o->dataset || !o->mountpoint) {
 			char **to = o->dataset ? &o->mountpoint : &o->dataset;
@@ -135,5 +139,9 @@ int fs_options_parse(struct fuse_args *args, struct fs_options *o)
 	int r = parse_id("uid", o->uid_text, &o->uid);
 	if (r == 0)
 		r = parse_id("gid", o->gid_text, &o->gid);
-	return r == 0 ? parse_mode(o->mode_text, &o->mode) : r;
+	if (r == 0)
+		r = parse_mode(o->mode_text, &o->mode);
+	if (o->uid != geteuid() || (o->mode & 0600) != 0600)
+		o->check_modes = true;
+	return r;
 }

@@ -18,6 +18,11 @@ struct fs_options {
 	mode_t mode; /* permission bits of files that can be written; 0644 unless given. Others lose w, directories gain x where r is */
 	int foreground, debug, help, version;
 	bool ro;
+	/*
+	 * The kernel checks owner and mode on every step of a path, and to do so asks for attributes that it may not remember. Left out where
+	 * whoever gets in could only be allowed everything: see fs_op_access.
+	 */
+	bool check_modes;
 };
 
 /*

@@ -304,6 +304,8 @@ main'
 	same "$(ls -i "$F")" "$(stat -c '%i %n' "$F")"
 	same "$(find "$P" -inum "$(stat -c %i "$F")")" "$F"
 	test -w "$F"
+	not test -x "$F"
+	not test -w "$MNT/head"
 	not readlink "$F"
 	same "$(stat -c %h "$F")" 1
 	stop
