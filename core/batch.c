@@ -249,27 +249,39 @@ static int settle(struct work *w, struct pf_manifest **out, struct pf_why *why)
 	return -EINPROGRESS; /* why says what pf_publish met */
 }
 
-/* Append the command that settles an open outcome: it only looks. */
-static void add_advice(const struct work *w)
+/* The command that settles what became of `op`: it only looks. */
+static int settling_command(struct pf_branch *b, const struct pf_op *op, struct pf_buf *out)
 {
-	_cleanup_(pf_buf_release) struct pf_buf table = PF_BUF_INIT;
-	struct pf_branch *b = w->batch->branch;
-	const char *where = pf_branch_store(b)->where, *name = pf_branch_name(b);
-	const char *command = w->kind == PF_OP_REGISTER ? "confirm" : w->kind == PF_OP_ENABLE ? "status" : "show";
 	char id[PF_UUID_TEXT];
 
-	if (pf_buf_addstr(&table, "-d '") < 0 || pf_text_escape(where, strlen(where), &table) < 0 ||
-	    pf_buf_addch(&table, '\'') < 0 || (name && pf_buf_addf(&table, " -b '%s'", name) < 0) ||
-	    !pf_buf_str(&table))
-		return; /* without memory for the advice the answer is still right */
+	int r = pf_branch_command(b, out);
+	if (r < 0)
+		return r;
+	if (op->kind == PF_OP_ENABLE)
+		return pf_buf_addstr(out, " status");
+	pf_uuid_format(pf_op_id(op), id);
+	/* A waived pin is absent either way. */
+	return pf_buf_addf(out, " %s %s", op->kind == PF_OP_REGISTER ? "confirm" : op->waive ? "log" : "show", id);
+}
+
+/* Without memory for the advice the answer is still right. If one of both must be cut, it is the sentence: half a command is none. */
+static void add_advice(const struct work *w)
+{
+	static const char lead[] = "; to find out: ";
+
 	for (size_t i = 0; i < w->batch->n; i++) {
+		_cleanup_(pf_buf_release) struct pf_buf command = PF_BUF_INIT;
 		const struct pf_job *j = &w->batch->jobs[i];
 		struct pf_why said = j->answer->why;
-		if (!depends(j))
+		size_t n = strlen(said.text);
+		if (!depends(j) || settling_command(w->batch->branch, j->op, &command) < 0 || !pf_buf_str(&command) ||
+		    command.len > PF_WHY_MAX - sizeof(lead))
 			continue;
-		pf_uuid_format(pf_op_id(j->op), id);
-		pf_why_set(&j->answer->why, 0, "%s; to find out: pinctl %s %s%s%s", said.text, (char *)table.data,
-			   command, w->kind == PF_OP_ENABLE ? "" : " ", w->kind == PF_OP_ENABLE ? "" : id);
+		if (n > PF_WHY_MAX - sizeof(lead) - command.len)
+			n = PF_WHY_MAX - sizeof(lead) - command.len;
+		while (n > 0 && (said.text[n] & 0xc0) == 0x80)
+			n--;
+		pf_why_set(&j->answer->why, 0, "%.*s%s%s", (int)n, said.text, lead, (char *)command.data);
 	}
 }
 

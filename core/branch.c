@@ -357,6 +357,22 @@ const char *pf_branch_dir(const struct pf_branch *b)
 	return b->dir;
 }
 
+int pf_branch_command(const struct pf_branch *b, struct pf_buf *out)
+{
+	size_t before = out->len;
+
+	int r = pf_buf_addstr(out, "pinctl -d ");
+	if (r == 0)
+		r = pf_shell_quote(b->st->at, out);
+	if (r == 0 && b->name)
+		r = pf_buf_addstr(out, " -b ");
+	if (r == 0 && b->name)
+		r = pf_shell_quote(b->name, out);
+	if (r < 0)
+		out->len = before;
+	return r;
+}
+
 int pf_branch_id(struct pf_branch *b, char out[PF_BRANCH_ID_TEXT], struct pf_why *why)
 {
 	_cleanup_(pf_branch_ref_release) struct pf_branch_ref ref = { 0 };

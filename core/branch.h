@@ -26,6 +26,9 @@ struct pf_store *pf_branch_store(const struct pf_branch *b);
 const char *pf_branch_name(const struct pf_branch *b); /* NULL on main */
 const char *pf_branch_dir(const struct pf_branch *b);  /* "" or "tree/feat/x/" */
 
+/* Append "pinctl -d TABLE [-b NAME]", as a shell reads it from anywhere: commands that sentences advise start so. */
+int pf_branch_command(const struct pf_branch *b, struct pf_buf *out);
+
 /* The branch id as its ref says now: "" on main. -ENOENT if the branch is gone. */
 int pf_branch_id(struct pf_branch *b, char out[PF_BRANCH_ID_TEXT], struct pf_why *why);
 

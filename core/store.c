@@ -30,6 +30,7 @@ void pf_store_free(struct pf_store *st)
 	if (!st)
 		return;
 	free(st->where);
+	free(st->at);
 	st->ops->free(st);
 }
 

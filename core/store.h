@@ -83,6 +83,7 @@ struct pf_store_ops {
 struct pf_store {
 	const struct pf_store_ops *ops;
 	char *where; /* the root as the user spelled it, for sentences */
+	char *at;    /* its absolute path, links resolved: for commands and programs that start from anywhere */
 };
 
 /*

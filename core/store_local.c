@@ -407,16 +407,18 @@ int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *
 	if (fd < 0)
 		return pf_why_set(why, fd, "cannot open the table %s: %s", spelled, strerror(-fd));
 
+	_cleanup_(pf_freep) char *at = realpath(where, NULL);
+	if (!at) {
+		r = -errno;
+		return pf_why_set(why, r, "cannot find the table %s: %s", spelled, strerror(-r));
+	}
+	_cleanup_(pf_freep) char *given = strdup(path);
 	struct local *st = calloc(1, sizeof(*st));
-	if (!st)
-		return -ENOMEM;
-	st->base.where = strdup(path);
-	if (!st->base.where) {
+	if (!given || !st) {
 		free(st);
 		return -ENOMEM;
 	}
-	st->base.ops = &local_ops;
-	st->root = fd;
+	*st = (struct local){ .base = { .ops = &local_ops, .where = STEAL(given), .at = STEAL(at) }, .root = fd };
 	fd = -1;
 	*out = &st->base;
 	return 0;

@@ -355,7 +355,8 @@ int pf_store_mem_new(struct pf_store **out)
 	pthread_mutex_init(&m->lock, NULL);
 	m->base.ops = &mem_ops;
 	m->base.where = strdup("memory");
-	if (!m->base.where || pf_ramfs_init(&m->fs) < 0) {
+	m->base.at = strdup("/memory");
+	if (!m->base.where || !m->base.at || pf_ramfs_init(&m->fs) < 0) {
 		pf_store_free(&m->base);
 		return -ENOMEM;
 	}

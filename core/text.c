@@ -181,6 +181,29 @@ int pf_text_escape(const char *s, size_t len, struct pf_buf *out)
 	return 0;
 }
 
+int pf_shell_quote(const char *s, struct pf_buf *out)
+{
+	const char *bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@+,";
+	_cleanup_(pf_buf_release) struct pf_buf escaped = PF_BUF_INIT;
+	size_t before = out->len;
+
+	if (s[0] && s[strspn(s, bare)] == '\0')
+		return pf_buf_addstr(out, s);
+	int r = pf_text_escape(s, strlen(s), &escaped);
+	const char *e = r < 0 ? NULL : pf_buf_str(&escaped);
+	if (!e)
+		return -ENOMEM;
+	bool plain = strcmp(s, e) == 0;
+	r = pf_buf_addstr(out, plain ? "'" : "$'");
+	for (; r == 0 && *e; e++)
+		r = *e != '\'' ? pf_buf_addch(out, *e) : pf_buf_addstr(out, plain ? "'\\''" : "\\'");
+	if (r == 0)
+		r = pf_buf_addch(out, '\'');
+	if (r < 0)
+		out->len = before;
+	return r;
+}
+
 const char *pf_text_quote(const char *s, size_t len, char out[PF_QUOTE_TEXT])
 {
 	static const char cut[] = "...\"";

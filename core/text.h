@@ -81,6 +81,12 @@ int pf_percent_decode(const char *s, size_t len, struct pf_buf *out, struct pf_w
  */
 int pf_text_escape(const char *s, size_t len, struct pf_buf *out);
 
+/*
+ * Append s as one word of a shell's command line: bare if no shell sees anything in it, else between single quotes. What would not survive
+ * a terminal is written as $'\n' or $'\xNN', which bash, zsh and ksh read.
+ */
+int pf_shell_quote(const char *s, struct pf_buf *out);
+
 #define PF_QUOTE_TEXT 128
 
 /* For a sentence: s escaped as above between double quotes, cut with `...` if it is long. Returns out. */

@@ -187,13 +187,35 @@ static void test_unknown(void **state)
 	struct pf_answer a = want(&w, op_register(1, 60), -EINPROGRESS);
 	assert_int_equal(a.version, 6);
 	assert_true(has(&a, "version 6 with transaction "));
-	assert_true(has(&a, "pinctl -d 'memory' confirm aa000100-0000-0000-0000-000000000000"));
+	assert_true(has(&a, "; to find out: pinctl -d /memory confirm aa000100-0000-0000-0000-000000000000"));
 	pf_answer_release(&a);
 	heal(w.st);
 	/* The same request again: one pin, at most one new version. */
 	run(&w, op_register(1, 60), 0);
 	assert_int_equal(head_version(&w), 6);
 	assert_whole(w.st, "", false);
+	close_world(&w);
+}
+
+/* A sentence has an end. What is cut there is its middle, between characters: the command stays whole. */
+static void test_unknown_long(void **state)
+{
+	struct trap t = { "sync_dir", "_versions", PF_FAULT_BEFORE, -EIO, true };
+	char path[900], tail[1024];
+	struct world w;
+
+	new_world(&w, &enabled);
+	memset(path, 'x', sizeof(path) - 1);
+	path[sizeof(path) - 1] = '\0';
+	free(w.st->at);
+	w.st->at = strdup(path);
+	set_trap(w.st, &t);
+	struct pf_answer a = want(&w, op_register(1, 60), -EINPROGRESS);
+	snprintf(tail, sizeof(tail), "; to find out: pinctl -d %s confirm aa000100-0000-0000-0000-000000000000", path);
+	assert_int_equal(strlen(a.why.text), PF_WHY_MAX - 1);
+	assert_string_equal(a.why.text + PF_WHY_MAX - 1 - strlen(tail), tail);
+	pf_answer_release(&a);
+	heal(w.st);
 	close_world(&w);
 }
 
@@ -229,7 +251,7 @@ static void test_unknown_on_branch(void **state)
 	run(&w, op_register(1, 60), 0);
 	set_trap(w.st, &t);
 	struct pf_answer a = want(&w, op_on(PF_OP_RENEW, 1, 90), -EINPROGRESS);
-	assert_true(has(&a, "pinctl -d 'memory' -b 'feat/x' show aa000100-0000-0000-0000-000000000000"));
+	assert_true(has(&a, "; to find out: pinctl -d /memory -b feat/x show aa000100-0000-0000-0000-000000000000"));
 	pf_answer_release(&a);
 	heal(w.st);
 	assert_int_equal(stored(&w, 1), 90);
@@ -325,6 +347,7 @@ int main(void)
 		cmocka_unit_test(test_lost_transaction),
 		cmocka_unit_test(test_transaction_unreadable_now),
 		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_unknown_long),
 		cmocka_unit_test(test_unknown_settled),
 		cmocka_unit_test(test_unknown_on_branch),
 		cmocka_unit_test(test_every_call_fails),

@@ -119,6 +119,7 @@ static void a_table_is_found_by_any_spelling(void **state)
 			fail_msg("%s: %d, %s", forms[i], r, why.text);
 		expect(st, "mark", "this one");
 		assert_string_equal(st->where, forms[i]);
+		assert_string_equal(st->at, forms[2]);
 		assert_string_equal(why.text, "");
 		pf_store_free(st);
 	}

@@ -238,6 +238,30 @@ static void test_escape(void **state)
 	}
 }
 
+static void test_shell_quote(void **state)
+{
+	static const char *const rows[][2] = {
+		{ "/data/t.lance", "/data/t.lance" },
+		{ "feat/x-1_2:3@4+5,6", "feat/x-1_2:3@4+5,6" },
+		{ "", "''" },
+		{ "a b", "'a b'" },
+		{ "~", "'~'" },
+		{ "it's", "'it'\\''s'" },
+		{ "$HOME `x` \"y\" *?[]{}()<>|&;!#%=^", "'$HOME `x` \"y\" *?[]{}()<>|&;!#%=^'" },
+		{ "gr\xc3\xbcn", "'gr\xc3\xbcn'" },
+		{ "a\nb", "$'a\\nb'" },
+		{ "it's \x1b[0m", "$'it\\'s \\x1b[0m'" },
+		{ "back\\slash", "$'back\\\\slash'" },
+		{ "\xff", "$'\\xff'" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
+		assert_int_equal(pf_shell_quote(rows[i][0], &b), 0);
+		assert_string_equal(pf_buf_str(&b), rows[i][1]);
+	}
+}
+
 static void test_quote(void **state)
 {
 	char out[PF_QUOTE_TEXT], text[PF_QUOTE_TEXT];
@@ -305,15 +329,11 @@ static void test_u64(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_labels),
-		cmocka_unit_test(test_label_limit),
-		cmocka_unit_test(test_percent_encode),
-		cmocka_unit_test(test_percent_decode),
-		cmocka_unit_test(test_percent_round_trip),
-		cmocka_unit_test(test_escape),
-		cmocka_unit_test(test_quote),
-		cmocka_unit_test(test_u64),
+		cmocka_unit_test(test_utf8),	       cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_label_limit),    cmocka_unit_test(test_percent_encode),
+		cmocka_unit_test(test_percent_decode), cmocka_unit_test(test_percent_round_trip),
+		cmocka_unit_test(test_escape),	       cmocka_unit_test(test_shell_quote),
+		cmocka_unit_test(test_quote),	       cmocka_unit_test(test_u64),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
