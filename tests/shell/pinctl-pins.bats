@@ -287,26 +287,52 @@ load pinctl_lib
 	[ "$(tree)" = "$before" ]
 }
 
-# The manifest has its name and the directory cannot be made durable: whether it stays is not known.
-@test "an unknown outcome exits 76 and prints the command that settles it" {
-	use_pinned
-	strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
-	local at=$BATS_TEST_TMPDIR/"it's here" command nth
-	mv "$PINFS_DATASET" "$at"
-	PINFS_DATASET=$at
+# unknown COMMAND...: run pinctl while directories cannot be made durable once its manifest has its name, so that whether it stays is not known.
+# $settle is the command it prints.
+unknown() {
+	local nth
 	for nth in {1..9}; do
 		run --separate-stderr env ASAN_OPTIONS=detect_leaks=0 strace -f -o /dev/null \
-			-e "inject=fsync:error=EIO:when=$nth+" pinctl register 2031-01-01T00:00:00Z --id "$id2" --label "a b"
+			-e "inject=fsync:error=EIO:when=$nth+" pinctl "$@"
 		[ "$status" -eq 1 ] || break
 	done
 	[ "$status" -eq 76 ]
 	[ -z "$output" ]
-	command=$(sed -n 's/^pinctl: repeating it settles that: //p' <<<"$stderr")
-	[[ $command == "pinctl -d '"*"'\\''"*" register --request $id2,expires_at=2031-01-01T00:00:00Z,label=a%20b" ]]
+	one_sentence
+	settle=$(sed -n 's/^pinctl: .*; to find out: //p' <<<"$stderr")
+}
+
+@test "an unknown outcome exits 76 and prints the one command that settles it, from anywhere" {
+	use_pinned
+	strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
+	local at=$BATS_TEST_TMPDIR/"it's here" settle
+	mv "$PINFS_DATASET" "$at"
+	cd "$BATS_TEST_TMPDIR"
+	PINFS_DATASET="it's here"
+	unknown register 2031-01-01T00:00:00Z --id "$id2" --label "a b"
+	[[ $settle == "pinctl -d '/"*"/it'\\''s here' confirm $id2" ]]
+	cd /
 	unset PINFS_DATASET
-	run -0 --separate-stderr bash -c "$command"
-	[ "$output" = "$id2" ]
-	run -0 --separate-stderr bash -c "$command"
-	[ "$(pinctl -d "$at" ls | grep -c "$id2")" -eq 1 ]
+	run -0 --separate-stderr sh -c "$settle"
+	[[ $output == "held: $id2, "* ]]
+
+	unknown -d "$at" renew "$id2" 2032-01-01T00:00:00Z
+	[[ $settle == *" show $id2" ]]
+	run -0 --separate-stderr sh -c "$settle"
+	[[ $output == *'"expires_at": "2032-01-01T00:00:00Z"'* ]]
+	unknown -d "$at" release "$id2"
+	[[ $settle == *" show $id2" ]]
+	run -1 --separate-stderr sh -c "$settle"
 	got 0 -d "$at" check
+}
+
+@test "an unknown outcome on a branch names the branch" {
+	use plain
+	strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
+	local settle
+	"$BATS_TEST_DIRNAME/make-branch" "$PINFS_DATASET" feat/x
+	unknown -b feat/x enable --apply
+	[ "$settle" = "pinctl -d $(realpath "$PINFS_DATASET") -b feat/x status" ]
+	run -0 sh -c "$settle"
+	[[ $output == *"writer: "*"19 ongoing-work-pins"* ]]
 }

@@ -78,7 +78,7 @@ int cmd_enable(struct ctl *c, const struct args *a)
 	r = ctl_commit(c, &op, 1, &answer, &why);
 	if (r < 0)
 		return ctl_fail(r, &why);
-	int status = ctl_judge(c, &answer, (const char *[]){ "enable", "--apply", NULL });
+	int status = ctl_judge(&answer);
 	if (status == 0 && c->json)
 		status = ctl_print_json(pf_json_answer(&answer));
 	pf_answer_release(&answer);

@@ -91,13 +91,11 @@ int cmd_show(struct ctl *c, const struct args *a)
 }
 
 /* 0 or the exit status. */
-static int report_renewal(struct ctl *c, const struct pf_op *op, const struct pf_answer *answer)
+static int report_renewal(struct ctl *c, const struct pf_answer *answer)
 {
-	char id[PF_UUID_TEXT], asked[PF_TIME_TEXT], expires[PF_TIME_TEXT];
+	char expires[PF_TIME_TEXT];
 
-	pf_uuid_format(&op->id, id);
-	pf_time_format(op->expires_at, asked);
-	int status = ctl_judge(c, answer, (const char *[]){ "renew", id, asked, NULL });
+	int status = ctl_judge(answer);
 	if (status)
 		return status;
 	if (c->json)
@@ -122,7 +120,7 @@ int cmd_renew(struct ctl *c, const struct args *a)
 		r = ctl_commit(c, &op, 1, &answer, &why);
 	if (r < 0)
 		return ctl_fail(r, &why);
-	int status = report_renewal(c, &op, &answer);
+	int status = report_renewal(c, &answer);
 	pf_answer_release(&answer);
 	return status;
 }

@@ -52,7 +52,7 @@ static int report_release(struct ctl *c, const struct batch *b)
 		const struct pf_answer *answer = &b->answer[i];
 		char id[PF_UUID_TEXT];
 		pf_uuid_format(&b->op[i].id, id);
-		status = worst(status, ctl_judge(c, answer, (const char *[]){ "release", id, NULL }));
+		status = worst(status, ctl_judge(answer));
 		if (c->json)
 			status = worst(status, json_list_add(&list, released_json(id, answer)));
 	}
@@ -127,9 +127,9 @@ static bool skipped(const struct pf_answer *answer)
 	return answer->err == -EAGAIN && answer->version != 0;
 }
 
-static int judge_expiry(const struct ctl *c, const struct pf_answer *answer)
+static int judge_expiry(const struct pf_answer *answer)
 {
-	int status = ctl_judge(c, answer, (const char *[]){ "expire", "--apply", NULL });
+	int status = ctl_judge(answer);
 
 	return skipped(answer) ? 0 : status;
 }
@@ -153,6 +153,6 @@ int cmd_expire(struct ctl *c, const struct args *a)
 	if (r < 0)
 		return ctl_fail(r, &why);
 	for (size_t i = 0; apply && i < b.n; i++)
-		status = worst(status, judge_expiry(c, &b.answer[i]));
+		status = worst(status, judge_expiry(&b.answer[i]));
 	return worst(status, print_due(c, &head->pins, &b, apply, now));
 }

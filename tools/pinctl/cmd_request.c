@@ -145,17 +145,12 @@ static int open_for(struct ctl *c, const struct pf_request *q, struct pf_why *wh
 
 static int report_registration(struct ctl *c, const struct pf_request *q, const struct pf_answer *answer)
 {
-	_cleanup_(pf_buf_release) struct pf_buf line = PF_BUF_INIT;
 	char id[PF_UUID_TEXT], expires[PF_TIME_TEXT];
 
-	/* Repeating the request settles it: its id and its absolute expiry are what they were. */
-	pf_uuid_format(&q->id, id);
-	const char *text = pf_request_format(q, &line) < 0 ? NULL : pf_buf_str(&line);
-	const char *again[] = { "register", "--request", text, c->no_guard ? "--no-guard" : NULL, NULL };
-	const char *look[] = { "confirm", id, NULL };
-	int status = ctl_judge(c, answer, text ? again : look);
+	int status = ctl_judge(answer);
 	if (status)
 		return status;
+	pf_uuid_format(&q->id, id);
 	pf_time_format(answer->pin.expires_at, expires);
 	ctl_say("source %" PRIu64 ":%s, expires %s", answer->pin.source_version, answer->pin.source_txn, expires);
 	if (c->json)

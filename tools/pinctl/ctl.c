@@ -86,56 +86,13 @@ int ctl_commit(struct ctl *c, const struct pf_op *ops, size_t n, struct pf_answe
 	return 0;
 }
 
-/* As a shell reads it: bare if nothing in it is special, else between single quotes. */
-static int quote(struct pf_buf *out, const char *word)
+int ctl_judge(const struct pf_answer *answer)
 {
-	const char *bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+,=";
-
-	if (word[0] && word[strspn(word, bare)] == '\0')
-		return pf_buf_addstr(out, word);
-	int r = pf_buf_addch(out, '\'');
-	for (; r == 0 && *word; word++)
-		r = *word == '\'' ? pf_buf_addstr(out, "'\\''") : pf_buf_addch(out, *word);
-	return r < 0 ? r : pf_buf_addch(out, '\'');
-}
-
-static int add_word(struct pf_buf *out, const char *word)
-{
-	int r = pf_buf_addch(out, ' ');
-
-	return r < 0 ? r : quote(out, word);
-}
-
-static int add_command(const struct ctl *c, const char *const *words, struct pf_buf *out)
-{
-	int r = pf_buf_addstr(out, "pinctl -d");
-
-	if (r == 0)
-		r = add_word(out, c->dataset);
-	if (r == 0 && c->branch_name)
-		r = pf_buf_addstr(out, " -b");
-	if (r == 0 && c->branch_name)
-		r = add_word(out, c->branch_name);
-	for (; r == 0 && *words; words++)
-		r = add_word(out, *words);
-	return r;
-}
-
-int ctl_judge(const struct ctl *c, const struct pf_answer *answer, const char *const *words)
-{
-	_cleanup_(pf_buf_release) struct pf_buf line = PF_BUF_INIT;
-
-	if (answer->err == 0 && answer->committed)
+	if (answer->err < 0)
+		return ctl_fail(answer->err, &answer->why);
+	if (answer->committed)
 		ctl_say("%s (committed as version %" PRIu64 ")", answer->why.text, answer->version);
-	else if (answer->err == 0)
+	else
 		ctl_say("%s (nothing to commit on version %" PRIu64 ")", answer->why.text, answer->version);
-	if (answer->err == 0)
-		return 0;
-
-	int status = ctl_fail(answer->err, &answer->why);
-	if (answer->err == -EINPROGRESS) {
-		const char *text = add_command(c, words, &line) < 0 ? NULL : pf_buf_str(&line);
-		ctl_say("repeating it settles that: %s", text ? text : "(out of memory)");
-	}
-	return status;
+	return 0;
 }

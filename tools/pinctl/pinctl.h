@@ -88,11 +88,8 @@ void ctl_say(const char *fmt, ...) _printf_(1, 2);
  */
 int ctl_commit(struct ctl *c, const struct pf_op *ops, size_t n, struct pf_answer *answers, struct pf_why *why);
 
-/*
- * Say on stderr what came of an operation; 0 if it succeeded, else the exit status. With an unknown outcome comes the command that settles it:
- * "pinctl -d D [-b B] " and `words`, each quoted for a shell. All commands are safe to repeat, so it is the one given, with its times absolute.
- */
-int ctl_judge(const struct ctl *c, const struct pf_answer *answer, const char *const *words);
+/* Say on stderr what came of an operation; 0 if it succeeded, else the exit status. With an unknown outcome comes the command that settles it. */
+int ctl_judge(const struct pf_answer *answer);
 
 /* Print and release: one JSON value. 0, or the exit status of a failure. */
 int ctl_print_json(json_t *j);
