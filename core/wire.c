@@ -63,12 +63,11 @@ static int head_bytes(struct pf_wire *w, const uint8_t **p, struct pf_why *why)
 	return (int)want;
 }
 
-/* Decode the varint at p, of which n bytes are there; `at` is its offset, for the sentence. Returns its length. */
-static int get_varint(const uint8_t *p, int n, uint64_t at, uint64_t *out, struct pf_why *why)
+int pf_wire_varint(const uint8_t *p, size_t n, uint64_t at, uint64_t *out, struct pf_why *why)
 {
 	uint64_t v = 0;
 
-	for (int i = 0; i < n && i < VARINT_MAX; i++) {
+	for (size_t i = 0; i < n && i < VARINT_MAX; i++) {
 		if (i == VARINT_MAX - 1 && p[i] > 1)
 			return pf_why_set(why, -EBADMSG,
 					  "the varint at offset %" PRIu64 " is above 64 bits or longer than %d bytes",
@@ -76,11 +75,11 @@ static int get_varint(const uint8_t *p, int n, uint64_t at, uint64_t *out, struc
 		v |= (uint64_t)(p[i] & 0x7f) << (7 * i);
 		if (!(p[i] & 0x80)) {
 			*out = v;
-			return i + 1;
+			return (int)i + 1;
 		}
 	}
 	return pf_why_set(why, -EBADMSG,
-			  "the varint at offset %" PRIu64 " does not end within its message, %d bytes on", at, n);
+			  "the varint at offset %" PRIu64 " does not end within its message, %zu bytes on", at, n);
 }
 
 /* Fill the value part of f from the n bytes at p. Returns 0. */
@@ -91,13 +90,13 @@ static int get_value(struct pf_field *f, const uint8_t *p, int n, uint64_t end, 
 
 	switch (f->type) {
 	case PF_WIRE_VARINT:
-		r = get_varint(p, n, f->value, &f->num, why);
+		r = pf_wire_varint(p, (size_t)n, f->value, &f->num, why);
 		if (r < 0)
 			return r;
 		f->len = (uint64_t)r;
 		return 0;
 	case PF_WIRE_LEN:
-		r = get_varint(p, n, f->value, &len, why);
+		r = pf_wire_varint(p, (size_t)n, f->value, &len, why);
 		if (r < 0)
 			return r;
 		f->value += (uint64_t)r;
@@ -139,7 +138,7 @@ int pf_wire_next(struct pf_wire *w, struct pf_field *out, struct pf_why *why)
 	int n = head_bytes(w, &p, why);
 	if (n < 0)
 		return n;
-	int used = get_varint(p, n, w->pos, &tag, why);
+	int used = pf_wire_varint(p, (size_t)n, w->pos, &tag, why);
 	if (used < 0)
 		return used;
 	if (tag >> 3 == 0 || tag >> 3 > NUMBER_MAX)

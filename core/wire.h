@@ -86,6 +86,12 @@ int pf_wire_u64(const struct pf_field *f, uint64_t *out, struct pf_why *why);
 /* Append the payload of a LEN field to out. -EBADMSG if it is not LEN or longer than max. */
 int pf_wire_payload(struct pf_reader *r, const struct pf_field *f, size_t max, struct pf_buf *out, struct pf_why *why);
 
+/*
+ * Decode the varint at p, of which n bytes are there; `at` is its offset, for the sentence. Returns its length. For packed fields, whose
+ * payload is one varint after another.
+ */
+int pf_wire_varint(const uint8_t *p, size_t n, uint64_t at, uint64_t *out, struct pf_why *why);
+
 /* Writers: append to b; 0 or -ENOMEM. */
 int pf_wire_put_varint(struct pf_buf *b, uint64_t v);
 int pf_wire_put_tag(struct pf_buf *b, uint32_t number, enum pf_wire_type type);
