@@ -367,6 +367,19 @@ int pf_manifest_open(struct pf_store *st, const char *name, struct pf_manifest *
 	return 0;
 }
 
+int pf_manifest_reopen(struct pf_store *st, const struct pf_manifest *m, struct pf_file **out, struct pf_why *why)
+{
+	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
+
+	int r = pf_store_open(st, m->name, &file);
+	if (r == -ENOENT || (r == 0 && !pf_stat_same(&file->st, &m->st)))
+		return pf_why_set(why, -ESTALE, "%s is gone or was replaced since it was read", m->name);
+	if (r < 0)
+		return pf_why_set(why, r, "%s: %s", m->name, strerror(-r));
+	*out = STEAL(file);
+	return 0;
+}
+
 struct pf_manifest *pf_manifest_ref(const struct pf_manifest *m)
 {
 	/* Frozen but for the count. */

@@ -70,6 +70,11 @@ struct pf_manifest *pf_manifest_ref(const struct pf_manifest *m); /* thread-safe
 void pf_manifest_unref(struct pf_manifest *m);
 void pf_manifest_unrefp(struct pf_manifest **m);
 
+/*
+ * The file of m again, for what was not read yet: -ESTALE if it is gone or is another one, else as storage says, in a sentence that names it.
+ */
+int pf_manifest_reopen(struct pf_store *st, const struct pf_manifest *m, struct pf_file **out, struct pf_why *why);
+
 /* Fragments and live rows, by a walk into each fragment. *rows is UINT64_MAX if a fragment does not say its physical rows (old writers). */
 int pf_manifest_count(struct pf_store *st, const struct pf_manifest *m, uint64_t *fragments, uint64_t *rows,
 		      struct pf_why *why);

@@ -92,13 +92,11 @@ int pf_manifest_count(struct pf_store *st, const struct pf_manifest *m, uint64_t
 	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
 	struct pf_why inner = PF_WHY_INIT;
 
-	int r = pf_store_open(st, m->name, &file);
-	if (r == -ENOENT || (r == 0 && !pf_stat_same(&file->st, &m->st)))
-		return pf_why_set(why, -ESTALE, "%s is gone or was replaced since it was read", m->name);
-	if (r == 0) {
-		pf_wire_init(&c.w, &file->r, m->body_off, m->body_len);
-		r = count(&c, &inner);
-	}
+	int r = pf_manifest_reopen(st, m, &file, why);
+	if (r < 0)
+		return r;
+	pf_wire_init(&c.w, &file->r, m->body_off, m->body_len);
+	r = count(&c, &inner);
 	if (r < 0)
 		return pf_why_set(why, r, "%s: %s", m->name, inner.text[0] ? inner.text : strerror(-r));
 	*fragments = c.fragments;

@@ -248,11 +248,9 @@ static int read_inline(struct pf_store *st, const struct pf_manifest *m, struct 
 {
 	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
 
-	int r = pf_store_open(st, m->name, &file);
-	if (r == -ENOENT || (r == 0 && !pf_stat_same(&file->st, &m->st)))
-		return pf_why_set(why, -ESTALE, "%s is gone or was replaced since it was read", m->name);
+	int r = pf_manifest_reopen(st, m, &file, why);
 	if (r < 0)
-		return pf_why_set(why, r, "%s: %s", m->name, strerror(-r));
+		return r;
 	r = pf_txn_decode(&file->r, m->transaction.off, m->transaction.len, m->name, out, why);
 	if (r == 0)
 		out->from = "inline";
