@@ -1,0 +1,49 @@
+/*
+ * The index section of a manifest: one entry a segment, user and system indices alike, as far as retention and whoever follows moved rows
+ * need them (lance-format 2.3). Details of an index are not looked into here, whatever their type.
+ */
+#ifndef PF_INDEX_H
+#define PF_INDEX_H
+
+#include "manifest.h"
+
+/* The two names that Lance keeps for itself. */
+#define PF_FRI_NAME	"__lance_frag_reuse"
+#define PF_MEM_WAL_NAME "__lance_mem_wal"
+
+struct pf_index {
+	char uuid[PF_UUID_TEXT]; /* of _indices/<uuid>/ */
+	char *name;
+	int32_t *fields;
+	size_t n_fields;
+	uint64_t dataset_version;
+	bool has_bitmap;	   /* the field is there and not empty */
+	struct pf_buf bitmap;	   /* as stored; pf_bitmap_decode */
+	char *details_type;	   /* type URL; NULL: no details */
+	struct pf_section details; /* their bytes, in the manifest file */
+	bool has_base;
+	uint32_t base_id;
+	int32_t index_version;
+	uint64_t off, len; /* the whole entry, tag and length included, in the manifest file: for verbatim copies */
+};
+
+struct pf_indices {
+	struct pf_index *v;
+	size_t n;
+};
+
+/*
+ * The index section, in stored order; empty if there is none.
+ *   -EBADMSG  the sentence names file and offset
+ *   -ESTALE   the manifest file is gone or is another one
+ */
+int pf_indices_read(struct pf_store *st, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why);
+void pf_indices_release(struct pf_indices *l);
+
+/* By name alone, as Lance's trim judges. */
+bool pf_index_is_system(const struct pf_index *x);
+
+/* Whether Lance 14 has a reader for the type and version of a user index: one without does not answer queries, whatever it covers. */
+bool pf_index_usable(const struct pf_index *x);
+
+#endif
