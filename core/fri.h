@@ -1,6 +1,6 @@
 /*
- * The fragment reuse index: Lance's record of where compaction moved rows (lance-14-fri.md; lance-maintenance 2 and 3). Decoding and
- * validation, for inline and external content alike; what a pin needs of it is closure.h.
+ * The fragment reuse index: Lance's record of where compaction moved rows (lance-14-fri; lance-maintenance 2 and 3). Decoding and validation,
+ * the same for inline and external content; what a pin needs of it is closure.h.
  *
  * A history is a list of records, in stored order: legacy Versions (index_version 0, stamped), then, when tagged or mixed (index_version 1),
  * Transitions. A record has groups: rows of `from` moved into `to`. A transition is a record of one group.
@@ -8,7 +8,7 @@
 #ifndef PF_FRI_H
 #define PF_FRI_H
 
-#include "manifest.h"
+#include "index.h"
 #include "rowaddr.h"
 
 struct pf_digest {
@@ -18,11 +18,12 @@ struct pf_digest {
 enum pf_mapping { PF_MAPPING_V0, PF_MAPPING_ORDERED, PF_MAPPING_PARTITION, PF_MAPPING_UNKNOWN };
 
 struct pf_fri_group {
+	size_t record; /* whose it is */
 	struct pf_digest *from, *to;
 	size_t n_from, n_to;
-	enum pf_mapping mapping;
-	struct pf_section rows;	       /* V0, ORDERED: the treemap's bytes, within the content (see pf_fri.content) */
-	char map_id[PF_UUID_TEXT + 8]; /* PARTITION: as stored; names _fri/<map_id>/ */
+	enum pf_mapping mapping;   /* UNKNOWN: has no digests, see pf_fri.unsupported */
+	struct pf_section rows;	   /* V0, ORDERED: the treemap's bytes, within pf_fri.content */
+	char map_id[PF_UUID_TEXT]; /* PARTITION: as stored; names _fri/<map_id>/ */
 	uint64_t map_size;
 	bool has_base;
 	uint32_t base_id; /* of the map file */
@@ -31,10 +32,21 @@ struct pf_fri_group {
 struct pf_fri_record {
 	bool legacy;
 	uint64_t stamp; /* legacy: dataset_version */
+	/*
+	 * The version that published it, 0: not known, as after decoding. Lance 14 stamps publication - 1, Lance up to 13 any version before; callers who
+	 * know it say so here, and an index built in between is then not taken for one built afterwards (closure.h; lance-14-fri corrections 1 and 4).
+	 */
+	uint64_t published;
 	struct pf_fri_group *groups;
 	size_t n_groups;
 	uint64_t off,
 		len; /* the whole element (tag and length included) within the content, for byte-identical trims */
+};
+
+/* One source of one group. */
+struct pf_fri_source {
+	uint32_t fragment;
+	size_t group, at; /* groups[group].from[at] */
 };
 
 struct pf_fri {
@@ -45,65 +57,62 @@ struct pf_fri {
 	uint32_t base_id; /* of the entry */
 	bool external;
 	char *external_path; /* relative to _indices/<uuid>/ */
-	uint64_t external_size;
+	uint64_t external_offset, external_size;
 	struct pf_buf content; /* the InlineContent message, read from wherever it is */
 	struct pf_fri_record *records;
 	size_t n_records;
-	bool unsupported; /* holds something that writers and trims must not interpret (unknown fields of a transition or of the content) */
+	struct pf_fri_group *groups; /* of all records */
+	size_t n_groups;
+	struct pf_fri_source *sources; /* of all groups, by fragment, then group: who moved its rows, in stored order */
+	size_t n_sources;
+	bool unsupported; /* holds something that writers and trims must not interpret: unknown fields of a transition or of the content */
 	char *unsupported_why;
 };
 
 void pf_fri_release(struct pf_fri *f);
 
-/* A user or system index of the index section, as far as retention and consumers need it. */
-struct pf_index {
-	char uuid[PF_UUID_TEXT];
-	char *name;
-	int32_t *fields;
-	size_t n_fields;
-	uint64_t dataset_version;
-	bool has_bitmap;      /* the field is there and not empty */
-	struct pf_buf bitmap; /* as stored; pf_bitmap_decode */
-	char *details_type;   /* type URL */
-	bool has_base;
-	uint32_t base_id;
-	int index_version;
-};
-
-struct pf_indices {
-	struct pf_index *v;
-	size_t n;
-};
-void pf_indices_release(struct pf_indices *l);
-
-#define PF_FRI_NAME "__lance_frag_reuse"
-
-/* The index section of a manifest, in stored order. Empty if it has none. -EBADMSG names file and offset. */
-int pf_indices_read(struct pf_store *st, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why);
-
 /*
- * The FRI entry of a manifest of the branch directory `dir`, decoded and validated as Lance does on load (lance-14-fri section 3, "Validation"): every rule there for
- * tagged and mixed, its v0 rules for v0. External content is read from `dir`_indices/<uuid>/. A base id on the entry is resolved by the caller
- * first: `base` is the store and directory prefix to read from, or NULL for this table.
- *   -ENODATA     the manifest has no FRI entry (or an empty one with no content is an empty history: 0)
- *   -EBADMSG     not a valid history; two entries of which one is tagged; the sentence is as precise as Lance's
- *   -EOPNOTSUPP  index_version above 1
- *   -ENOENT ...  external content missing
+ * The FRI entry of an index section: *out is NULL if there is none.
+ *   -EBADMSG  two entries, of which one is tagged
  */
+int pf_fri_entry(const struct pf_indices *l, const struct pf_index **out, struct pf_why *why);
+
+/* Where the files of an entry with a base id are: a store and the directory in it, "" or ending in a slash. */
 struct pf_fri_base {
 	struct pf_store *st;
 	const char *dir;
 };
+
+/*
+ * The FRI of a manifest of the branch directory `dir` ("" or "tree/x/"), decoded and validated as Lance does on load (lance-14-fri section 3,
+ * "Validation"): every rule there for tagged and mixed, its v0 rules for v0. External content is in `dir`_indices/<uuid>/, or in `base` if the entry
+ * has a base id.
+ *   -ENODATA     the manifest has no FRI entry. An entry whose history is empty is a history: 0
+ *   -EBADMSG     not a valid history; the sentence names record and group, or the offset
+ *   -EOPNOTSUPP  index_version above 1
+ *   -ENOENT ...  external content missing
+ *   -EINVAL      external content on a base, and `base` is NULL
+ *   -ESTALE      the manifest file is gone or is another one
+ */
 int pf_fri_read(struct pf_store *st, const char *dir, const struct pf_manifest *m, const struct pf_fri_base *base,
 		struct pf_fri *out, struct pf_why *why);
 
-/* Decode InlineContent bytes in memory with an index_version; takes over *content. Used by pf_fri_read, tests and prepared commits. */
-int pf_fri_decode(struct pf_buf *content, int index_version, struct pf_fri *out, struct pf_why *why);
+/* Decode InlineContent bytes with an index_version, as above. On success *content has moved into *out. */
+int pf_fri_decode(struct pf_buf *content, int32_t index_version, struct pf_fri *out, struct pf_why *why);
 
 /*
- * Follow one row address through a v0 or ordered history (partitions need their map files: -EOPNOTSUPP). 1 and *out: where it is now;
- * 0: the row is gone.
+ * The first source with this fragment in groups[from] or later; NULL if none. Others of the same fragment follow it in `sources`; a tagged history has
+ * at most one.
  */
-int pf_fri_translate(const struct pf_fri *f, uint64_t addr, uint64_t *out, struct pf_why *why);
+const struct pf_fri_source *pf_fri_source_of(const struct pf_fri *f, uint32_t fragment, size_t from);
+
+/* A row that no longer exists: no fragment has the id 2^32-1. */
+#define PF_ROW_GONE UINT64_MAX
+
+/*
+ * Follow row addresses through a history, in place: to where the row is now, PF_ROW_GONE if it was deleted. What no record mentions stays as it is.
+ *   -EOPNOTSUPP  an address goes through a stable partition, whose labels are in its map file; or f->unsupported. Addresses are then undefined
+ */
+int pf_fri_translate(const struct pf_fri *f, uint64_t *addrs, size_t n, struct pf_why *why);
 
 #endif
