@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What pf_lost_one reads without a guard tag to tell how far back the pin goes: about a tenth of a second. */
+/* What is read when no guard tag tells how far back a pin goes: about a tenth of a second. */
 #define LOOK_BACK_BYTES (UINT64_C(64) << 20)
 
 /* A guard tag and what was seen of its pin. */
@@ -185,6 +185,47 @@ int pf_lost_find(struct pf_branch *b, uint64_t after, struct pf_lost_list *out, 
 	return 0;
 }
 
+/* The version to begin after, to look at the newest `versions` at most. */
+static uint64_t look_back(const struct pf_manifest *head, uint64_t versions)
+{
+	uint64_t most = LOOK_BACK_BYTES / (head->st.size ? head->st.size : 1) + 1;
+
+	if (versions > most)
+		versions = most;
+	return head->version > versions ? head->version - versions : 0;
+}
+
+/* Below which version nothing needs to be known: the oldest source of a tag without a pin. */
+static uint64_t oldest_orphan(const struct pf_guards *guards, const struct pf_manifest *head)
+{
+	uint64_t oldest = head->version;
+
+	for (size_t i = 0; i < guards->n; i++)
+		if (guards->v[i].source_version < oldest && !pf_pins_find(&head->pins, &guards->v[i].pin))
+			oldest = guards->v[i].source_version;
+	return oldest;
+}
+
+int pf_lost_recent(struct pf_branch *b, uint64_t versions, struct pf_lost_list *out, struct pf_why *why)
+{
+	_cleanup_(pf_guards_release) struct pf_guards guards = { 0 };
+	_cleanup_(look_release) struct look l = { .head = NULL };
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+
+	int r = pf_guards_list(b, &guards, why);
+	if (r == 0)
+		r = pf_branch_head(b, &head, why);
+	if (r < 0)
+		return r;
+	uint64_t after = look_back(head, versions), oldest = oldest_orphan(&guards, head);
+	r = look(b, &guards, after < oldest ? after : oldest, &l, why);
+	if (r < 0)
+		return r;
+	*out = l.lost;
+	l.lost = (struct pf_lost_list){ 0 };
+	return 0;
+}
+
 int pf_lost_one(struct pf_branch *b, const struct pf_uuid *id, struct pf_lost *out, struct pf_why *why)
 {
 	_cleanup_(pf_guards_release) struct pf_guards guards = { 0 };
@@ -196,8 +237,7 @@ int pf_lost_one(struct pf_branch *b, const struct pf_uuid *id, struct pf_lost *o
 		r = pf_branch_head(b, &head, why);
 	if (r < 0)
 		return r;
-	uint64_t versions = LOOK_BACK_BYTES / (head->st.size ? head->st.size : 1) + 1;
-	uint64_t after = head->version > versions ? head->version - versions : 0;
+	uint64_t after = look_back(head, UINT64_MAX);
 	const struct pf_guard *g = pf_guards_find(&guards, id);
 	if (g && g->source_version < after)
 		after = g->source_version;
@@ -210,17 +250,6 @@ int pf_lost_one(struct pf_branch *b, const struct pf_uuid *id, struct pf_lost *o
 	*out = l.lost.v[i];
 	l.lost.v[i] = (struct pf_lost){ .pin = PF_PIN_INIT };
 	return 1;
-}
-
-/* Below which version nothing needs to be known: the oldest source of a tag without a pin. */
-static uint64_t oldest_orphan(const struct pf_guards *guards, const struct pf_manifest *head)
-{
-	uint64_t oldest = head->version;
-
-	for (size_t i = 0; i < guards->n; i++)
-		if (guards->v[i].source_version < oldest && !pf_pins_find(&head->pins, &guards->v[i].pin))
-			oldest = guards->v[i].source_version;
-	return oldest;
 }
 
 static void count(int r, uint64_t *done, struct pf_guard_repair *n)

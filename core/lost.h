@@ -34,6 +34,12 @@ int pf_lost_describe(const struct pf_lost *l, struct pf_buf *out);
 int pf_lost_find(struct pf_branch *b, uint64_t after, struct pf_lost_list *out, struct pf_why *why);
 
 /*
+ * Those that a look of bounded cost finds: at the newest `versions` versions, fewer if their manifests are large, and as far back as the oldest
+ * source of a guard tag whose pin is not there, so that with 0 only such tags cost anything. out->since says how far it went.
+ */
+int pf_lost_recent(struct pf_branch *b, uint64_t versions, struct pf_lost_list *out, struct pf_why *why);
+
+/*
  * What became of the pin `id`, which is not on the head: 1 and *out if it is lost, 0 if it was released or expired, was never there, or went
  * longer ago than this looks: to its source if it has a guard tag, else a few versions of large manifests, thousands of small ones. For the
  * sentence of an error, which must not cost a walk of everything.

@@ -191,6 +191,32 @@ static void put_act(json_t **o, const struct pf_manifest *m, const struct pf_txn
 	pf_json_put(o, "writer", writer_json(m));
 }
 
+json_t *pf_json_lost(const struct pf_lost *l)
+{
+	json_t *o = pf_json_pin(&l->pin);
+
+	if (l->version == 0) { /* of its guard tag alone */
+		pf_json_put(&o, "created_at", json_null());
+		pf_json_put(&o, "expires_at", json_null());
+	}
+	pf_json_put(&o, "version", l->version ? pf_json_u64(l->version) : json_null());
+	pf_json_put(&o, "writer", pf_json_str(l->writer));
+	return o;
+}
+
+static void put_lost(json_t **o, const struct pf_lost_list *lost)
+{
+	json_t *list = lost ? json_array() : json_null();
+
+	for (size_t i = 0; lost && i < lost->n; i++)
+		if (json_array_append_new(list, pf_json_lost(&lost->v[i])) < 0) {
+			json_decref(list);
+			list = NULL;
+		}
+	pf_json_put(o, "lost", list);
+	pf_json_put(o, "lost_since", lost ? pf_json_u64(lost->since) : json_null());
+}
+
 json_t *pf_json_status(struct pf_branch *b, const struct pf_status *s)
 {
 	json_t *o = head_json(b, s), *window = json_null();
@@ -209,6 +235,7 @@ json_t *pf_json_status(struct pf_branch *b, const struct pf_status *s)
 	pf_json_put(&o, "overdue", pf_json_u64(s->overdue));
 	pf_json_put(&o, "soonest_expiry", pinned ? pf_json_time(s->soonest) : json_null());
 	pf_json_put(&o, "window", window);
+	put_lost(&o, s->lost);
 	return o;
 }
 

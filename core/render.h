@@ -13,6 +13,7 @@
 #include "branch.h"
 #include "check.h"
 #include "commit.h"
+#include "lost.h"
 #include "txn.h"
 
 json_t *pf_json_u64(uint64_t v);
@@ -46,16 +47,20 @@ struct pf_status {
 	const char *branch_id;	  /* "" on main */
 	bool enabled;		  /* writer bit 19 */
 	size_t overdue;
-	struct pf_time soonest;	 /* expiry; with pins only */
-	uint64_t oldest;	 /* source of the window, with pins only */
-	uint64_t span, versions; /* of the window: versions it should have, and those that are there */
+	struct pf_time soonest;		 /* expiry; with pins only */
+	uint64_t oldest;		 /* source of the window, with pins only */
+	uint64_t span, versions;	 /* of the window: versions it should have, and those that are there */
+	const struct pf_lost_list *lost; /* NULL: not known */
 };
 
 /*
  * The members of pf_json_head, and "table","operation","pin_operation","message","writer","pins_enabled","overdue","soonest_expiry",
- * "window": {"oldest_source","head","versions","missing"}.
+ * "window": {"oldest_source","head","versions","missing"}, "lost": those of pf_json_lost, or null, "lost_since": how far was looked for them.
  */
 json_t *pf_json_status(struct pf_branch *b, const struct pf_status *s);
+
+/* The members of pf_json_pin, times null if they are not known, and "version","writer": who dropped it. */
+json_t *pf_json_lost(const struct pf_lost *l);
 
 /* {"version","timestamp","transaction","operation","pin_operation","message","writer"}; t NULL: none, or not readable. */
 json_t *pf_json_snapshot(const struct pf_manifest *m, const struct pf_txn *t);

@@ -262,6 +262,37 @@ static void test_one_does_not_look_back_for_ever(void **state)
 	assert_one(t, 'a', "a of 1:" TXN "1 by 3 lance 8.0.1\n");
 }
 
+static void assert_recent(struct table *t, uint64_t versions, uint64_t since, const char *expected)
+{
+	_cleanup_(pf_lost_list_release) struct pf_lost_list l = { 0 };
+	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+	struct pf_why why = PF_WHY_INIT;
+
+	if (pf_lost_recent(t->b, versions, &l, &why) < 0)
+		fail_msg("%s", why.text);
+	for (size_t i = 0; i < l.n; i++)
+		describe(&l.v[i], &text);
+	assert_string_equal(pf_buf_str(&text), expected);
+	assert_int_equal(l.since, since);
+}
+
+/* A screen may look at so many versions, and as far as a guard tag without its pin says. */
+static void test_recent(void **state)
+{
+	struct table *t = *state;
+
+	put(t, 2, "a", PF_OP_REGISTER, "a");
+	append_by(t, 3, "8.0.1");
+	put(t, 4, "d", PF_OP_REGISTER, "d");
+	guard(t, "d");
+	assert_recent(t, 0, 4, "");
+	assert_recent(t, 1, 3, "");
+	assert_recent(t, 2, 2, "a of 1:" TXN "1 by 3 lance 8.0.1\n");
+	assert_recent(t, UINT64_MAX, 1, "a of 1:" TXN "1 by 3 lance 8.0.1\n");
+	guard(t, "a");
+	assert_recent(t, 0, 1, "a of 1:" TXN "1 by 3 lance 8.0.1\n");
+}
+
 static void test_a_damaged_transaction_names_nobody(void **state)
 {
 	struct table *t = *state;
@@ -418,6 +449,7 @@ int main(void)
 		TEST(test_a_tag_with_its_pin_is_no_loss),
 		TEST(test_only_what_came_after),
 		TEST(test_one_does_not_look_back_for_ever),
+		TEST(test_recent),
 		TEST(test_a_damaged_transaction_names_nobody),
 		TEST(test_storage_that_fails_is_no_answer),
 		TEST(test_repair),

@@ -219,6 +219,27 @@ static void test_head_of_branch(void **state)
 		    "}\n");
 }
 
+static void test_lost(void **state)
+{
+	char writer[] = "lance 8.0.1";
+	struct pf_lost l = { .pin = make_pin("nightly"), .version = 43, .writer = writer };
+
+	assert_line(pf_json_lost(&l),
+		    "{\"id\": \"" ID "\", \"source_version\": 41, \"source_transaction_uuid\": \"" SOURCE
+		    "\", \"created_at\": \"2026-01-01T00:00:00Z\", \"expires_at\": \"2031-01-01T00:00:00.5Z\", "
+		    "\"label\": \"nightly\", \"version\": 43, \"writer\": \"lance 8.0.1\"}");
+	/* Of a guard tag alone. */
+	l.pin.created_at = l.pin.expires_at = (struct pf_time){ 0 };
+	l.pin.label[0] = '\0';
+	l.version = 0;
+	l.writer = NULL;
+	assert_line(
+		pf_json_lost(&l),
+		"{\"id\": \"" ID "\", \"source_version\": 41, \"source_transaction_uuid\": \"" SOURCE
+		"\", \"created_at\": null, \"expires_at\": null, \"label\": \"\", \"version\": null, \"writer\": null}");
+	pf_pin_release(&l.pin);
+}
+
 /* --- renewals ---------------------------------------------------------------------------------------------------------- */
 
 static int renewal(const char *text, size_t len, struct pf_time *out, struct pf_why *why)
@@ -337,6 +358,7 @@ int main(void)
 		cmocka_unit_test(test_request),
 		cmocka_unit_test(test_head),
 		cmocka_unit_test(test_head_of_branch),
+		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_renewal_time),
 		cmocka_unit_test(test_renewal_record),
 		cmocka_unit_test(test_renewal_refused),
