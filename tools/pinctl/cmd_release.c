@@ -70,6 +70,7 @@ int cmd_release(struct ctl *c, const struct args *a)
 	int r = batch_init(&b, (size_t)a->n_operands);
 	for (size_t i = 0; i < b.n && r == 0; i++) {
 		b.op[i].kind = PF_OP_RELEASE;
+		b.op[i].waive = args_value(a, "waive") != NULL;
 		r = pf_uuid_parse(a->operand[i], strlen(a->operand[i]), &b.op[i].id, &why);
 	}
 	if (r == 0)

@@ -9,15 +9,22 @@ struct state {
 	struct pf_manifest *head;
 	struct pf_txn txn;
 	struct pf_why txn_why; /* why it could not be read */
-	bool txn_damaged;
 	char branch_id[PF_BRANCH_ID_TEXT];
+	struct pf_lost_list lost;
+	struct pf_why lost_why; /* why they are not known */
+	int damage;		/* 0 or -EBADMSG, and `damaged` says what */
+	const struct pf_why *damaged;
 	struct pf_status st;
 };
+
+/* How many versions are asked for pins that they dropped: a screen must come at once. `pinctl check` asks all. */
+#define LOOK_BACK 1000
 
 static void state_release(struct state *s)
 {
 	pf_manifest_unref(s->head);
 	pf_txn_release(&s->txn);
+	pf_lost_list_release(&s->lost);
 }
 
 /* Pins of the head at one glance, and how much of the window is there. */
@@ -52,6 +59,26 @@ static int look_at_pins(struct ctl *c, struct pf_time now, struct state *s, stru
 	return 0;
 }
 
+static void note_damage(struct state *s, int r, const struct pf_why *why)
+{
+	if (r != -EBADMSG)
+		return;
+	s->damage = r;
+	s->damaged = why;
+}
+
+/* What is not known of older versions does not hide what the head says. */
+static void look_for_lost(struct ctl *c, struct state *s)
+{
+	int r = pf_lost_recent(c->branch, LOOK_BACK, &s->lost, &s->lost_why);
+
+	if (r == 0)
+		s->st.lost = &s->lost;
+	else
+		pf_why_default(&s->lost_why, r, "%s", strerror(-r));
+	note_damage(s, r, &s->lost_why);
+}
+
 /* A transaction that is missing is a fact about the table, a damaged one is too; only storage's failures end the command. */
 static int read_txn(struct ctl *c, struct state *s, struct pf_why *why)
 {
@@ -59,7 +86,7 @@ static int read_txn(struct ctl *c, struct state *s, struct pf_why *why)
 
 	if (r == 0)
 		s->st.txn = &s->txn;
-	s->txn_damaged = r == -EBADMSG;
+	note_damage(s, r, &s->txn_why);
 	if (r == 0 || r == -ENODATA || r == -ENOENT || r == -EBADMSG)
 		return 0;
 	return pf_why_set(why, r, "%s", s->txn_why.text);
@@ -85,6 +112,7 @@ static int look(struct ctl *c, struct pf_time now, struct state *s, struct pf_wh
 	s->st.head = s->head;
 	s->st.branch_id = s->branch_id;
 	s->st.enabled = (s->head->writer_flags & PF_FLAG_PINS) != 0;
+	look_for_lost(c, s);
 	return look_at_pins(c, now, s, why);
 }
 
@@ -166,6 +194,27 @@ static void print_pins(const struct state *s, struct pf_time now)
 	putchar('\n');
 }
 
+static void print_lost(const struct state *s)
+{
+	const struct pf_lost_list *lost = s->st.lost;
+
+	if (!lost) {
+		printf("lost       not known: %s\n", s->lost_why.text);
+		return;
+	}
+	if (lost->n == 0) {
+		printf("lost       none, looking back to version %" PRIu64 "\n", lost->since);
+		return;
+	}
+	printf("lost       %zu pin%s, looking back to version %" PRIu64 ": " ADVICE_LOST "\n", lost->n,
+	       lost->n == 1 ? "" : "s", lost->since);
+	for (size_t i = 0; i < lost->n; i++) {
+		_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+		if (pf_lost_describe(&lost->v[i], &text) == 0 && pf_buf_str(&text))
+			printf("           %s\n", (char *)text.data);
+	}
+}
+
 int cmd_status(struct ctl *c, const struct args *a)
 {
 	_cleanup_(state_release) struct state s = { .txn = PF_TXN_INIT };
@@ -182,6 +231,7 @@ int cmd_status(struct ctl *c, const struct args *a)
 		print_head(c, &s);
 		print_act(&s);
 		print_pins(&s, now);
+		print_lost(&s);
 	}
-	return s.txn_damaged ? ctl_fail(-EBADMSG, &s.txn_why) : status;
+	return s.damage ? ctl_fail(s.damage, s.damaged) : status;
 }

@@ -38,6 +38,11 @@ static const struct opt confirm_options[] = {
 	{ NULL },
 };
 
+static const struct opt release_options[] = {
+	{ "waive", 0, NULL, "settle lost pins: commit their release though they are not there" },
+	{ NULL },
+};
+
 static const struct opt expire_options[] = {
 	{ "apply", 0, NULL, "commit their removal; without it only list them" },
 	{ NULL },
@@ -130,11 +135,13 @@ const struct command commands[] = {
 	{
 		.name = "release",
 		.run = cmd_release,
-		.synopsis = "ID...",
+		.synopsis = "[--waive] ID...",
 		.summary = "release pins, all in one commit",
-		.text = "A pin that is not there counts as released.\n",
+		.text = "A pin that is not there counts as released. Of one that is lost, dropped by a writer that\n"
+			"does not know pins, --waive says in the table that nobody needs it any more.\n",
 		.min = 1,
 		.max = -1,
+		.options = release_options,
 	},
 	{
 		.name = "expire",

@@ -118,6 +118,9 @@ const char *span_format(int64_t seconds, char out[SPAN_TEXT]);
 /* Text of others, safe for a terminal. Valid until *buf changes; "" without memory. */
 const char *safe(const char *s, struct pf_buf *buf);
 
+/* What to do about a lost pin. */
+#define ADVICE_LOST "register anew under a new id, or `pinctl release --waive ID`"
+
 /* The list of `pinctl ls`: id, source version, expiry, what remains, label. Also of `expire`. */
 int pins_table_add(struct table *t, const struct pf_pin *p, struct pf_time now);
 
