@@ -7,7 +7,7 @@
  *   ls:DIR         read the directory
  *   ls-l:DIR       the same, and of each entry what `ls -l` asks: its stat and two extended attributes
  *   renew:FILE     write a time to it, later with each call, by one write
- *   cp:FILE        run cp of it to FILE.copy, then fsync; the copy is removed when time is not running
+ *   cp:FILE        run cp of it to a new name FILE.N, then fsync; the copies stay, as the versions do that commits make
  *   run:COMMAND    run it, split at blanks; %T becomes a time as for renew
  */
 #include <dirent.h>
@@ -34,8 +34,7 @@ extern char **environ;
 struct side {
 	const char *arg;
 	void (*op)(const char *arg);
-	void (*after)(const char *arg); /* not measured */
-	double *us;			/* one a round */
+	double *us; /* one a round */
 };
 
 /* An expiry later than any given before: a day from now, to the nanosecond. */
@@ -153,37 +152,24 @@ static void do_run(const char *command)
 	free(words);
 }
 
-static void copy_name(const char *from, char out[PATH_MAX])
-{
-	snprintf(out, PATH_MAX, "%s.copy", from);
-}
-
 static void do_cp(const char *from)
 {
+	static unsigned n;
 	char to[PATH_MAX];
-	copy_name(from, to);
+
+	snprintf(to, sizeof(to), "%s.%u", from, n++);
 	run((char *[]){ (char[]){ "cp" }, (char *)(uintptr_t)from, to, NULL });
 	int fd = open(to, O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || fsync(fd) < 0 || close(fd) < 0)
 		err(1, "%s", to);
 }
 
-static void remove_copy(const char *from)
-{
-	char to[PATH_MAX];
-	copy_name(from, to);
-	if (unlink(to) < 0)
-		err(1, "%s", to);
-}
-
 static const struct {
 	const char *name;
 	void (*op)(const char *arg);
-	void (*after)(const char *arg);
 } ops[] = {
-	{ "stat:", do_stat, NULL },    { "cat:", do_cat, NULL },     { "ls:", do_ls, NULL },
-	{ "ls-l:", do_ls_l, NULL },    { "renew:", do_renew, NULL }, { "run:", do_run, NULL },
-	{ "cp:", do_cp, remove_copy },
+	{ "stat:", do_stat },	{ "cat:", do_cat }, { "ls:", do_ls }, { "ls-l:", do_ls_l },
+	{ "renew:", do_renew }, { "run:", do_run }, { "cp:", do_cp },
 };
 
 static double now_us(void)
@@ -197,10 +183,7 @@ static double measure(const struct side *s)
 {
 	double from = now_us();
 	s->op(s->arg);
-	double us = now_us() - from;
-	if (s->after)
-		s->after(s->arg);
-	return us;
+	return now_us() - from;
 }
 
 static void parse(const char *text, struct side *s)
@@ -210,7 +193,6 @@ static void parse(const char *text, struct side *s)
 			*s = (struct side){
 				.arg = text + strlen(ops[i].name),
 				.op = ops[i].op,
-				.after = ops[i].after,
 			};
 			return;
 		}

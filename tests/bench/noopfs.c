@@ -1,7 +1,7 @@
 /*
  * noopfs FROM MOUNTPOINT: what libfuse itself costs. A file system of the shape of a mount of pinfs, MOUNTPOINT/pins/<name>, whose names
- * and contents are copied from the directory FROM at the start and answered from memory: low level, as many threads as pinfs has,
- * direct_io, zero timeouts.
+ * and contents are copied from the directory FROM at the start and answered from memory. Low level, several threads, direct_io, and
+ * as pinfs has them: zero timeouts, but for the name `pins`, which the kernel may remember.
  *
  * It goes to the background once it is mounted.
  */
@@ -74,6 +74,7 @@ static void do_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		fuse_reply_err(req, ENOENT);
 		return;
 	}
+	e.entry_timeout = e.ino == INO_PINS ? 3600 : 0;
 	fuse_reply_entry(req, &e);
 }
 
