@@ -11,28 +11,40 @@
 struct pf_fri_pin {
 	uint64_t source_version;
 	const uint32_t
-		*fragments; /* of the source, ascending; may be NULL for a v0 history, which is judged by stamps */
+		*fragments;   /* of the source, ascending; may be NULL for a v0 history, which is judged by stamps */
+	const uint64_t *rows; /* physical rows of each, 0: not said by its manifest; NULL: not known */
 	size_t n_fragments;
 };
 
 /* For one pin and one record: why it is needed. */
 struct pf_fri_need {
 	bool needed;
-	bool ambiguous; /* a fragment id was reused with other physical rows: kept because nobody can tell (lance-maintenance 5.2) */
+	bool ambiguous; /* every way here begins at a fragment whose id was used for other rows too: kept because nobody can tell (lance-maintenance 5.2) */
 	size_t via; /* the record whose destination led here, SIZE_MAX: a source fragment of the pin (or a stamp) did */
 	uint32_t fragment; /* the fragment that led here */
 };
 
 /*
- * v0: stamp >= source, the source included. Tagged and mixed: closure over fragment ids from the pin's fragments, following destinations, whole
- * records; a legacy record with all its groups. needs[i] belongs to record i of f. -EOPNOTSUPP when f->unsupported.
+ * v0: stamp >= source, the source included; published - 1 where that is known and later. Tagged and mixed: closure over fragment ids from the pin's
+ * fragments, following destinations, whole records; a legacy record with all its groups. needs[i] belongs to record i of f; following `via` gives a
+ * shortest path.
+ *   -EOPNOTSUPP  f->unsupported: nobody can say
+ *   -EINVAL      a tagged history, and fragments is NULL (of a source without fragments it is any pointer)
  */
 int pf_closure_pin(const struct pf_fri *f, const struct pf_fri_pin *pin, struct pf_fri_need *needs, struct pf_why *why);
 
 /*
- * What Lance's own trim would keep for the user indices (lance-maintenance 2.5, 3.5; lance-14-fri correction 4, 5). needed[i]: bitwise per record;
- * by[i] is an index (into `l`) that needs record i, SIZE_MAX if none does.
- *   -EBADMSG an index bitmap cannot be read: that index needs everything, and the sentence names it; needed is filled in all the same
+ * What Lance's own trim would keep for the user indices (lance-maintenance 2.5, 3.5; lance-14-fri corrections 4, 5, section 5), and more where that
+ * would lose rows. needed[i] and by[i] belong to record i of f; by[i] is an index (into `l`) that needs it, SIZE_MAX if none does.
+ *
+ * v0 and legacy: an index as old as the stamp or older, unless its bitmap has none of the fragments of the whole chain; a younger one whose bitmap has the
+ * sources of a group. Transitions: an index of whose name a bitmap has a source, unless usable ones of that name cover every destination. Then, in
+ * tagged and mixed histories, whatever follows a needed record. An index without bitmap needs only legacy records of its age or younger.
+ *
+ * Where Lance drops, ours differ: a bitmap with some but not all sources of a group (Lance: the record goes), and one that cannot be read (Lance: no
+ * index of the table can be). Both mean that the record, or every record, is needed:
+ *   -EBADMSG     such a bitmap; the sentence names the index and what to do. needed and by are filled all the same
+ *   -EOPNOTSUPP  f->unsupported
  */
 int pf_closure_consumers(const struct pf_fri *f, const struct pf_indices *l, bool *needed, size_t *by,
 			 struct pf_why *why);

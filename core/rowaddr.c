@@ -291,6 +291,17 @@ int pf_bitmap_from(const uint32_t *v, size_t n, struct pf_bitmap **out)
 	return wrap(set, out);
 }
 
+int pf_bitmap_merge(struct pf_bitmap *into, const struct pf_bitmap *from)
+{
+	roaring_bitmap_t *set = roaring_bitmap_or(into->set, from->set);
+
+	if (!set)
+		return -ENOMEM;
+	roaring_bitmap_free(into->set);
+	into->set = set;
+	return 0;
+}
+
 int pf_bitmap_encode(const struct pf_bitmap *b, struct pf_buf *out)
 {
 	int r = pf_buf_reserve(out, roaring_bitmap_portable_size_in_bytes(b->set));

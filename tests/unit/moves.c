@@ -49,24 +49,29 @@ void moves_treemap(const struct moves_range *v, size_t n, struct pf_buf *out)
 	_cleanup_(pf_buf_release) struct pf_buf parts = PF_BUF_INIT;
 	uint64_t fragments = 0;
 
-	for (size_t i = 0; i < n;) {
-		size_t end = i;
-		uint32_t count = 0;
+	for (size_t i = 0; i < n; fragments++) {
+		_cleanup_(pf_buf_release) struct pf_buf runs = PF_BUF_INIT;
+		uint32_t fragment = v[i].fragment, count = 0, n_runs = 0;
 
-		for (; end < n && v[end].fragment == v[i].fragment; end++)
-			count += v[end].last - v[end].first + 1;
+		while (i < n && v[i].fragment == fragment) {
+			uint32_t first = v[i].first, last = v[i].last;
+
+			/* Runs may not touch. */
+			for (i++; i < n && v[i].fragment == fragment && v[i].first == last + 1; i++)
+				last = v[i].last;
+			put_le(&runs, first, 2);
+			put_le(&runs, last - first, 2);
+			count += last - first + 1;
+			n_runs++;
+		}
 		/* One run container, key 0. */
-		put_le(&parts, v[i].fragment, 4);
+		put_le(&parts, fragment, 4);
 		put_le(&parts, 12347, 4);
 		put_le(&parts, 1, 1);
 		put_le(&parts, 0, 2);
 		put_le(&parts, count - 1, 2);
-		put_le(&parts, end - i, 2);
-		for (; i < end; i++) {
-			put_le(&parts, v[i].first, 2);
-			put_le(&parts, v[i].last - v[i].first, 2);
-		}
-		fragments++;
+		put_le(&parts, n_runs, 2);
+		assert_int_equal(pf_buf_add(&parts, runs.data, runs.len), 0);
 	}
 	put_le(out, fragments, 8);
 	assert_int_equal(pf_buf_add(out, parts.data, parts.len), 0);

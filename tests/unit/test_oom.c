@@ -7,10 +7,12 @@
 #include <cmocka.h>
 
 #include "core/check.h"
+#include "core/closure.h"
 #include "core/store_mem.h"
 #include "core/txn.h"
 
 #include "alloc.h"
+#include "moves.h"
 #include "table.h"
 
 #define ID "0123456789abcdef0123456789abcdef"
@@ -106,6 +108,55 @@ static int do_check(struct pf_store *st)
 	return r == 0 && t.damages + t.notes > 0 ? -ENOMEM : r;
 }
 
+/* A mixed history, what a pin and an index need of it, and where a row went. */
+static int do_fri(struct pf_store *st)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	_cleanup_(pf_indices_release) struct pf_indices list = { 0 };
+	_cleanup_(pf_fri_release) struct pf_fri f = { 0 };
+	const struct pf_fri_pin pin = { .fragments = (uint32_t[]){ 0 }, .n_fragments = 1 };
+	struct pf_fri_need needs[2];
+	bool needed[2];
+	size_t by[2];
+	uint64_t addr = 0;
+
+	int r = pf_manifest_open(st, "moved/_versions/1.manifest", &m, NULL);
+	if (r == 0)
+		r = pf_indices_read(st, m, &list, NULL);
+	if (r == 0)
+		r = pf_fri_read(st, "moved/", m, NULL, &f, NULL);
+	if (r == 0)
+		r = pf_closure_pin(&f, &pin, needs, NULL);
+	if (r == 0)
+		r = pf_closure_consumers(&f, &list, needed, by, NULL);
+	return r < 0 ? r : pf_fri_translate(&f, &addr, 1, NULL);
+}
+
+static void put_moved(struct pf_store *st)
+{
+	static const uint32_t fragments[] = { 0, 1 };
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *set = NULL;
+	_cleanup_(pf_buf_release) struct pf_buf section = PF_BUF_INIT, content = PF_BUF_INIT, details = PF_BUF_INIT,
+						bitmap = PF_BUF_INIT;
+	char uuid[PF_UUID_TEXT], name[TABLE_NAME_MAX];
+
+	moves_content("L5 0:2 1:2 > 6:4; T 6:4 2:2 > 8:6", &content);
+	moves_details_external("details.binpb", 0, content.len, &details);
+	assert_int_equal(pf_bitmap_from(fragments, ARRAY_LEN(fragments), &set), 0);
+	assert_int_equal(pf_bitmap_encode(set, &bitmap), 0);
+	moves_index(&(struct moves_index){ .name = "a", .type = "/x.Y", .bitmap = &bitmap, .dataset_version = 4 },
+		    &section);
+	moves_index(&(struct moves_index){ .name = PF_FRI_NAME,
+					   .uuid = 7,
+					   .type = MOVES_FRI_TYPE,
+					   .details = &details,
+					   .index_version = 1 },
+		    &section);
+	table_put(st, &(struct table_version){ .version = 1, .v1 = true, .dir = "moved/", .index = &section });
+	snprintf(name, sizeof(name), "moved/_indices/%s/details.binpb", moves_uuid(7, uuid));
+	assert_int_equal(pf_store_mem_put(st, name, content.data, content.len), 0);
+}
+
 static struct pf_store *new_table(void)
 {
 	_cleanup_(pf_buf_release) struct pf_buf pin = PF_BUF_INIT, pins = PF_BUF_INIT;
@@ -134,6 +185,7 @@ static struct pf_store *new_table(void)
 	table_put_branch(st, "dev", 1, ID);
 	const struct table_version dev = { 1, .dir = "tree/dev/", .branch = "dev" };
 	table_put(st, &dev);
+	put_moved(st);
 	assert_int_equal(pf_store_mem_put(st, "_refs/tags/a.json", tag, sizeof(tag) - 1), 0);
 	return st;
 }
@@ -147,7 +199,7 @@ static void test_every_allocation(void **state)
 	} rows[] = {
 		{ "branch", do_branch, 20 },	      { "versions", do_versions, 12 }, { "head", do_head, 14 },
 		{ "old transaction", do_old_txn, 8 }, { "tags", do_tags, 8 },	       { "branches", do_branches, 14 },
-		{ "splice", do_splice, 16 },	      { "check", do_check, 60 },
+		{ "splice", do_splice, 16 },	      { "check", do_check, 60 },       { "moved rows", do_fri, 60 },
 	};
 	_cleanup_(pf_store_freep) struct pf_store *st = new_table();
 

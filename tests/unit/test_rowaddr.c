@@ -366,6 +366,19 @@ static void test_from(void **state)
 	assert_int_equal(pf_bitmap_each(b, stop_at, &at), -ENOSPC);
 }
 
+static void test_merge(void **state)
+{
+	static const uint32_t a[] = { 1, 70000 }, b[] = { 0, 1, UINT32_MAX };
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *into = NULL;
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *from = NULL;
+
+	assert_int_equal(pf_bitmap_from(a, ARRAY_LEN(a), &into), 0);
+	assert_int_equal(pf_bitmap_from(b, ARRAY_LEN(b), &from), 0);
+	assert_int_equal(pf_bitmap_merge(into, from), 0);
+	assert_values(into, " 0 1 70000 4294967295");
+	assert_values(from, " 0 1 4294967295");
+}
+
 static int rows_decode(const void *bytes, size_t n, bool allow_trailing, struct pf_rows *out, struct pf_why *why)
 {
 	_cleanup_(pf_freep) uint8_t *exact = malloc(n ? n : 1);
@@ -494,7 +507,7 @@ int main(void)
 		cmocka_unit_test(test_bitset),	     cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_from),	     cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_damaged),	     cmocka_unit_test(test_largest_array),
-		cmocka_unit_test(test_rows_framing),
+		cmocka_unit_test(test_rows_framing), cmocka_unit_test(test_merge),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
