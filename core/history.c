@@ -95,6 +95,14 @@ int pf_history_walk(struct pf_branch *b, uint64_t after, pf_step_fn fn, void *ar
 	return r;
 }
 
+int pf_step_check(const struct pf_step *s, struct pf_why *why)
+{
+	/* Damaged or gone stays so. */
+	if (s->txn || s->txn_error == -ENODATA || s->txn_error == -ENOENT || s->txn_error == -EBADMSG)
+		return 0;
+	return pf_why_set(why, s->txn_error, "%s", s->txn_why);
+}
+
 static const char *const change_names[] = {
 	[PF_CHANGE_REGISTERED] = "registered", [PF_CHANGE_RENEWED] = "renewed", [PF_CHANGE_RELEASED] = "released",
 	[PF_CHANGE_EXPIRED] = "expired",       [PF_CHANGE_WAIVED] = "waived",	[PF_CHANGE_LOST] = "lost",

@@ -28,6 +28,9 @@ typedef int (*pf_step_fn)(void *arg, const struct pf_step *s);
  */
 int pf_history_walk(struct pf_branch *b, uint64_t after, pf_step_fn fn, void *arg, struct pf_why *why);
 
+/* 0, or storage's error: `txn` is not there because reading failed. It may name pins that are gone, so nothing is to be told from the step. */
+int pf_step_check(const struct pf_step *s, struct pf_why *why);
+
 /* What one step did to one pin. */
 enum pf_change_kind {
 	PF_CHANGE_REGISTERED,

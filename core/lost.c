@@ -123,9 +123,9 @@ static int see_step(void *arg, const struct pf_step *s)
 
 	if (!l->head)
 		l->lost.since = s->before ? s->before->version : s->m->version;
-	/* Damaged or gone stays so; what storage failed to read may name the pins in question. */
-	if (!s->txn && s->txn_error != -ENODATA && s->txn_error != -ENOENT && s->txn_error != -EBADMSG)
-		return pf_why_set(l->why, s->txn_error, "%s", s->txn_why);
+	int r = pf_step_check(s, l->why);
+	if (r < 0)
+		return r;
 	pf_manifest_unref(l->head);
 	l->head = pf_manifest_ref(s->m);
 	l->lost.until = s->m->version;

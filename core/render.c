@@ -250,6 +250,22 @@ json_t *pf_json_snapshot(const struct pf_manifest *m, const struct pf_txn *t)
 	return o;
 }
 
+json_t *pf_json_change(const struct pf_step *s, const char *change, const struct pf_pin *pin,
+		       const struct pf_pin *before)
+{
+	json_t *o = pf_json_snapshot(s->m, s->txn);
+	bool renewed = before && before != pin;
+	char id[PF_UUID_TEXT];
+
+	if (pin)
+		pf_uuid_format(&pin->id, id);
+	pf_json_put(&o, "change", pf_json_str(change));
+	pf_json_put(&o, "id", pf_json_str(pin ? id : NULL));
+	pf_json_put(&o, "pin", pin && pin->source_txn[0] ? pf_json_pin(pin) : json_null());
+	pf_json_put(&o, "previous_expires_at", renewed ? pf_json_time(before->expires_at) : json_null());
+	return o;
+}
+
 json_t *pf_json_branch(const struct pf_branch_ref *ref, const struct pf_manifest *head)
 {
 	json_t *o = json_object();

@@ -65,6 +65,13 @@ json_t *pf_json_lost(const struct pf_lost *l);
 /* {"version","timestamp","transaction","operation","pin_operation","message","writer"}; t NULL: none, or not readable. */
 json_t *pf_json_snapshot(const struct pf_manifest *m, const struct pf_txn *t);
 
+/*
+ * What a version did to a pin: the members of pf_json_snapshot, and "change","id","pin","previous_expires_at": the last for a renewal.
+ * `change` and `pin` NULL: it did nothing to any. "pin" is null if only its id is known. `before` as pf_change_fn.
+ */
+json_t *pf_json_change(const struct pf_step *s, const char *change, const struct pf_pin *pin,
+		       const struct pf_pin *before);
+
 /* {"name","head","pins","parent","parent_version","created_at","id"}; ref NULL: main. head NULL: it cannot be read. */
 json_t *pf_json_branch(const struct pf_branch_ref *ref, const struct pf_manifest *head);
 

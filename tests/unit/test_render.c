@@ -240,6 +240,57 @@ static void test_lost(void **state)
 	pf_pin_release(&l.pin);
 }
 
+static void assert_member(json_t *o, const char *key, const char *want)
+{
+	json_auto_t *expected = json_loads(want, JSON_DECODE_ANY, NULL);
+
+	assert_true(json_equal(json_object_get(o, key), expected));
+}
+
+static void test_change(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = table_new(2, &(struct table_version){ .operation = 110 });
+	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	_cleanup_(pf_txn_release) struct pf_txn txn = PF_TXN_INIT;
+	_cleanup_(pf_pin_release) struct pf_pin old = make_pin("nightly"), new = make_pin("nightly");
+	struct pf_pin id_only = PF_PIN_INIT;
+	struct pf_step s = { .txn = &txn };
+
+	new.expires_at.sec += 60;
+	id_only.id = old.id;
+	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
+	assert_int_equal(pf_branch_head(b, &m, NULL), 0);
+	assert_int_equal(pf_txn_read(st, "", m, &txn, NULL), 0);
+	s.m = m;
+
+	json_t *o = pf_json_change(&s, "renewed", &new, &old);
+	assert_member(o, "version", "2");
+	assert_member(o, "operation", "\"UpdateConfig\"");
+	assert_member(o, "change", "\"renewed\"");
+	assert_member(o, "id", "\"" ID "\"");
+	assert_member(json_object_get(o, "pin"), "expires_at", "\"2031-01-01T00:01:00.5Z\"");
+	assert_member(o, "previous_expires_at", "\"2031-01-01T00:00:00.5Z\"");
+	json_decref(o);
+
+	/* The last record of one that is gone, an id alone, and a version that did nothing to pins. */
+	o = pf_json_change(&s, "released", &old, &old);
+	assert_member(json_object_get(o, "pin"), "label", "\"nightly\"");
+	assert_member(o, "previous_expires_at", "null");
+	json_decref(o);
+	o = pf_json_change(&s, "waived", &id_only, NULL);
+	assert_member(o, "id", "\"" ID "\"");
+	assert_member(o, "pin", "null");
+	json_decref(o);
+	s.txn = NULL;
+	o = pf_json_change(&s, NULL, NULL, NULL);
+	assert_member(o, "operation", "null");
+	assert_member(o, "change", "null");
+	assert_member(o, "id", "null");
+	assert_member(o, "pin", "null");
+	json_decref(o);
+}
+
 /* --- renewals ---------------------------------------------------------------------------------------------------------- */
 
 static int renewal(const char *text, size_t len, struct pf_time *out, struct pf_why *why)
@@ -359,6 +410,7 @@ int main(void)
 		cmocka_unit_test(test_head),
 		cmocka_unit_test(test_head_of_branch),
 		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_change),
 		cmocka_unit_test(test_renewal_time),
 		cmocka_unit_test(test_renewal_record),
 		cmocka_unit_test(test_renewal_refused),
