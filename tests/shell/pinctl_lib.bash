@@ -38,6 +38,49 @@ got() {
 	run "-$status" --separate-stderr pinctl "$@"
 }
 
+# at TIME COMMAND...: run it with this clock: an absolute time, or +N with a unit (see faketime(1)).
+at() {
+	local time=$1
+	shift
+	# The sanitizer wants to be the first library.
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 faketime -f "$time" "$@"
+}
+
+# Wait until a command succeeds, for twenty seconds at most.
+eventually() {
+	local i
+	for ((i = 0; i < 1000; i++)); do
+		"$@" >/dev/null 2>&1 && return 0
+		sleep 0.02
+	done
+	echo "never came true: $*" >&2
+	return 1
+}
+
+# background COMMAND...: in a process of its own, $pid, with $out and $err for its words, and all signals as a terminal would have them.
+background() {
+	out=$BATS_TEST_TMPDIR/out err=$BATS_TEST_TMPDIR/err
+	# What the shell starts with & ignores INT and QUIT. What bats keeps open must not be kept open by a process that is left over.
+	env --default-signal=INT,QUIT "$@" >"$out" 2>"$err" 3>&- 4>&- &
+	pid=$!
+}
+
+# ended STATUS: the background process ends, so.
+ended() {
+	local status=0
+	eventually gone
+	wait "$pid" || status=$?
+	[[ $status == "$1" ]] || {
+		echo "ended with $status, not $1; it said:" >&2
+		cat "$out" "$err" >&2
+		return 1
+	}
+}
+
+gone() {
+	[[ ! -e /proc/$pid/stat || $(sed 's/.*) //' "/proc/$pid/stat") == Z* ]]
+}
+
 # manifest_of VERSION: its file, by either naming scheme.
 manifest_of() {
 	local v2

@@ -30,6 +30,36 @@ const char *args_value(const struct args *a, const char *name)
 	return NULL;
 }
 
+int args_number(const struct args *a, const char *name, uint64_t *out, struct pf_why *why)
+{
+	const char *s = args_value(a, name);
+	char quoted[PF_QUOTE_TEXT];
+
+	if (!s || pf_u64_parse(s, strlen(s), out) == 0)
+		return 0;
+	return pf_why_set(why, -EINVAL, "--%s %s is not a number", name, pf_text_quote(s, strlen(s), quoted));
+}
+
+int args_span(const struct args *a, const char *name, int64_t *seconds, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+	const char *s = args_value(a, name);
+	char quoted[PF_QUOTE_TEXT];
+	struct pf_time t;
+
+	if (!s)
+		return 0;
+	int r = pf_buf_addf(&text, "+%s", s);
+	if (r < 0)
+		return r;
+	if (pf_time_parse((char *)text.data, text.len, (struct pf_time){ 0 }, &t, NULL) < 0 || t.sec == 0)
+		return pf_why_set(why, -EINVAL,
+				  "--%s %s is not a span of time: expected a number with unit s, m, h or d, like 2h",
+				  name, pf_text_quote(s, strlen(s), quoted));
+	*seconds = t.sec;
+	return 0;
+}
+
 /* What getopt returns for option i: its letter, or a number above all letters. */
 static int code_of(const struct args *a, size_t i)
 {

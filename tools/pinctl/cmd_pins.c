@@ -44,22 +44,6 @@ static int ls_json(const struct pf_pins *pins, bool expired, struct pf_time now)
 	return status;
 }
 
-/* Of those that a guard tag tells of, on stderr: they hold nothing, so they are not in the list. */
-static void warn_of_lost(struct ctl *c)
-{
-	_cleanup_(pf_lost_list_release) struct pf_lost_list lost = { 0 };
-	struct pf_why why = PF_WHY_INIT;
-
-	int r = pf_lost_recent(c->branch, 0, &lost, &why);
-	if (r < 0)
-		ctl_say("whether pins were lost is not known: %s", why.text[0] ? why.text : strerror(-r));
-	for (size_t i = 0; i < lost.n; i++) {
-		_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
-		if (pf_lost_describe(&lost.v[i], &text) == 0 && pf_buf_str(&text))
-			ctl_say("%s; " ADVICE_LOST, (char *)text.data);
-	}
-}
-
 int cmd_ls(struct ctl *c, const struct args *a)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
@@ -71,7 +55,8 @@ int cmd_ls(struct ctl *c, const struct args *a)
 	int r = open_head(c, &head, &why);
 	if (r < 0)
 		return ctl_fail(r, &why);
-	warn_of_lost(c);
+	/* Only those that a guard tag tells of: a list must come at once. */
+	say_lost(c, 0);
 	if (c->json)
 		return ls_json(&head->pins, expired, now);
 	for (size_t i = 0; i < head->pins.n && r == 0; i++)

@@ -54,6 +54,12 @@ static const struct opt snapshots_options[] = {
 	{ NULL },
 };
 
+static const struct opt watch_options[] = {
+	{ "interval", 0, "D", "look that often: a number with unit s, m, h or d (1s)" },
+	{ "count", 'n', "COUNT", "end after so many changes; with 0 only tell the state" },
+	{ NULL },
+};
+
 const struct command commands[] = {
 	{
 		.name = "status",
@@ -157,6 +163,27 @@ const struct command commands[] = {
 		.summary = "list versions, oldest first",
 		.text = "A line a version: version, time and operation, separated by tabs.\n",
 		.options = snapshots_options,
+	},
+	{
+		.name = "log",
+		.run = cmd_log,
+		.synopsis = "[ID]",
+		.summary = "say when pins were registered, renewed, released, expired or lost",
+		.text = "A line a change, oldest first: version, time, operation, change, id, expiry (the old one ->\n"
+			"the new one) and label, separated by tabs. It is known from the versions that are kept; a\n"
+			"pin that the oldest of them has already is \"held\", one that goes with versions that are\n"
+			"not kept is \"unknown\". A \"waived\" one was lost, and settled by release --waive.\n",
+		.max = 1,
+	},
+	{
+		.name = "watch",
+		.run = cmd_watch,
+		.synopsis = "[--interval D] [-n COUNT]",
+		.summary = "tell the state, and then each change of head and pins as it comes",
+		.text = "Lines as those of log: the head and each pin it holds, and then a line for each change of a\n"
+			"pin, or for a version that changed none. With --json an object a line. Trouble is said and\n"
+			"waited out. Ends with status 0 on SIGINT or SIGTERM.\n",
+		.options = watch_options,
 	},
 	{
 		.name = "branch ls",

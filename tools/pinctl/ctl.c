@@ -4,10 +4,10 @@
 #include <stdarg.h>
 #include <string.h>
 
-void ctl_release(struct ctl *c)
+void ctl_close(struct ctl *c)
 {
-	pf_branch_freep(&c->branch);
-	pf_store_freep(&c->store);
+	pf_branch_free(STEAL(c->branch));
+	pf_store_free(STEAL(c->store));
 }
 
 int ctl_open_store(struct ctl *c, struct pf_why *why)
@@ -95,4 +95,26 @@ int ctl_judge(const struct pf_answer *answer)
 	else
 		ctl_say("%s (nothing to commit on version %" PRIu64 ")", answer->why.text, answer->version);
 	return 0;
+}
+
+int ctl_flush(struct ctl *c)
+{
+	if (fflush(stdout) != 0)
+		c->write_error = errno;
+	return -c->write_error;
+}
+
+void say_lost(struct ctl *c, uint64_t versions)
+{
+	_cleanup_(pf_lost_list_release) struct pf_lost_list lost = { 0 };
+	struct pf_why why = PF_WHY_INIT;
+
+	int r = pf_lost_recent(c->branch, versions, &lost, &why);
+	if (r < 0)
+		ctl_say("whether pins were lost is not known: %s", why.text[0] ? why.text : strerror(-r));
+	for (size_t i = 0; i < lost.n; i++) {
+		_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+		if (pf_lost_describe(&lost.v[i], &text) == 0 && pf_buf_str(&text))
+			ctl_say("%s; " ADVICE_LOST, (char *)text.data);
+	}
 }

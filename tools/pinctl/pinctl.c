@@ -52,17 +52,13 @@ static void open_standard_files(void)
 }
 
 /* What was printed and did not arrive is a failure, whatever the command thinks. */
-static int close_stdout(int status)
+static int close_stdout(struct ctl *c, int status)
 {
-	bool failed = ferror(stdout) != 0;
-
-	errno = 0;
-	if (fflush(stdout) != 0 || failed) {
-		if (errno != EPIPE) /* a reader who left needs no telling */
-			ctl_say("cannot write to standard output: %s", strerror(errno ? errno : EIO));
-		return status ? status : EXIT_NO;
-	}
-	return status;
+	if (ctl_flush(c) == 0 && !ferror(stdout))
+		return status;
+	if (c->write_error != EPIPE) /* a reader who left needs no telling */
+		ctl_say("cannot write to standard output: %s", strerror(c->write_error ? c->write_error : EIO));
+	return status ? status : EXIT_NO;
 }
 
 int main(int argc, char **argv)
@@ -72,6 +68,6 @@ int main(int argc, char **argv)
 	open_standard_files();
 	signal(SIGPIPE, SIG_IGN); /* a commit in hand is finished and reported, whoever reads */
 	int status = run(&c, argc, argv);
-	ctl_release(&c);
-	return close_stdout(status);
+	ctl_close(&c);
+	return close_stdout(&c, status);
 }

@@ -5,6 +5,7 @@
 #ifndef PINCTL_H
 #define PINCTL_H
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "core/branch.h"
@@ -33,12 +34,17 @@ struct args {
 /* The value of a given option; NULL if it was not given. `name` must be in the command's table. */
 const char *args_value(const struct args *a, const char *name);
 
-/* The options that others than a command itself look at, and everything opened for them. Zero is the start; release with ctl_release. */
+/* The same as a number, or as a span: a number above 0 with unit s, m, h or d. *out stays as it is if it was not given. 0 or -EINVAL. */
+int args_number(const struct args *a, const char *name, uint64_t *out, struct pf_why *why);
+int args_span(const struct args *a, const char *name, int64_t *seconds, struct pf_why *why);
+
+/* The options that others than a command itself look at, and everything opened for them. Zero is the start; release with ctl_close. */
 struct ctl {
 	const char *dataset; /* as the user spelled it, NULL: not given */
 	const char *branch_name;
 	bool json, help, version;
 	bool no_guard;		  /* register: without a guard tag */
+	int write_error;	  /* of ctl_flush */
 	struct pf_store *store;	  /* after ctl_open_store */
 	struct pf_branch *branch; /* after ctl_open */
 };
@@ -71,7 +77,7 @@ extern const struct opt global_options[];
 int args_parse(struct ctl *c, const struct command *cmd, int argc, char **argv, bool leading, struct args *a);
 
 /* ctl.c */
-void ctl_release(struct ctl *c);
+void ctl_close(struct ctl *c); /* what was opened; it can be opened again */
 int ctl_open_store(struct ctl *c, struct pf_why *why);
 int ctl_open(struct ctl *c, struct pf_why *why); /* store, and the branch of -b */
 int ctl_open_branch(struct ctl *c, const char *name, struct pf_why *why);
@@ -90,6 +96,15 @@ int ctl_commit(struct ctl *c, const struct pf_op *ops, size_t n, struct pf_answe
 
 /* Say on stderr what came of an operation; 0 if it succeeded, else the exit status. With an unknown outcome comes the command that settles it. */
 int ctl_judge(const struct pf_answer *answer);
+
+/*
+ * Warn of lost pins, by a look at so many versions (pf_lost_recent), and of not knowing: they hold nothing, so they are no data of who lists
+ * pins.
+ */
+void say_lost(struct ctl *c, uint64_t versions);
+
+/* What was printed goes out. 0 or -errno, which main tells at the end. */
+int ctl_flush(struct ctl *c);
 
 /* Print and release: one JSON value. 0, or the exit status of a failure. */
 int ctl_print_json(json_t *j);
@@ -124,6 +139,25 @@ const char *safe(const char *s, struct pf_buf *buf);
 /* The list of `pinctl ls`: id, source version, expiry, what remains, label. Also of `expire`. */
 int pins_table_add(struct table *t, const struct pf_pin *p, struct pf_time now);
 
+/* changes.c: version, time and operation, separated by tabs, without a newline. t NULL: none, or not readable. */
+void print_version(const struct pf_manifest *m, const struct pf_txn *t);
+
+/* A change in one word: that of core, or CHANGE_HELD for a pin that was there before the first version that shows it. */
+#define CHANGE_HELD "held"
+const char *change_word(const struct pf_step *s, enum pf_change_kind kind, const struct pf_pin *pin);
+
+/* The line of a change: version, time, operation, change, id, expiry, and the label if it has one. pin NULL: no pin changed. */
+void print_change(const struct pf_step *s, const char *change, const struct pf_pin *pin, const struct pf_pin *before);
+void say_gap(const struct pf_step *s);
+
+/*
+ * signals.c: block these signals, a list that ends with 0, and read them from the descriptor that is returned, or -errno. Those that are
+ * ignored stay so. *before: the mask as it was.
+ */
+int signals_open(const int *numbers, sigset_t *before);
+struct signalfd_siginfo;
+int signals_read(int fd, struct signalfd_siginfo *out); /* the number of one that came, 0: none did */
+
 /* The commands. */
 int cmd_status(struct ctl *c, const struct args *a);
 int cmd_enable(struct ctl *c, const struct args *a);
@@ -136,6 +170,8 @@ int cmd_request(struct ctl *c, const struct args *a);
 int cmd_register(struct ctl *c, const struct args *a);
 int cmd_confirm(struct ctl *c, const struct args *a);
 int cmd_snapshots(struct ctl *c, const struct args *a);
+int cmd_log(struct ctl *c, const struct args *a);
+int cmd_watch(struct ctl *c, const struct args *a);
 int cmd_branch_ls(struct ctl *c, const struct args *a);
 int cmd_tag_ls(struct ctl *c, const struct args *a);
 int cmd_check(struct ctl *c, const struct args *a);
