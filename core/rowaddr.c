@@ -51,7 +51,7 @@ static uint32_t le32(const uint8_t *p)
 /* Each of these checks one container of `count` values and returns its largest. */
 static int check_array(struct bytes *b, uint32_t count, uint32_t *max, struct pf_why *why)
 {
-	const uint8_t *p;
+	const uint8_t *p = NULL;
 	uint64_t at = b->at + b->pos;
 	int r = take(b, 2 * (uint64_t)count, "an array", &p, why);
 
@@ -67,7 +67,7 @@ static int check_array(struct bytes *b, uint32_t count, uint32_t *max, struct pf
 
 static int check_bitset(struct bytes *b, uint32_t count, uint32_t *max, struct pf_why *why)
 {
-	const uint8_t *p;
+	const uint8_t *p = NULL;
 	uint64_t at = b->at + b->pos;
 	uint32_t found = 0;
 	int r = take(b, BITSET_LEN, "a bitset", &p, why);
@@ -89,7 +89,7 @@ static int check_bitset(struct bytes *b, uint32_t count, uint32_t *max, struct p
 
 static int check_runs(struct bytes *b, uint32_t count, uint32_t *max, struct pf_why *why)
 {
-	const uint8_t *p;
+	const uint8_t *p = NULL;
 	uint64_t at = b->at + b->pos, found = 0;
 	int r = take(b, 2, "a count of runs", &p, why);
 
@@ -126,7 +126,7 @@ struct header {
 
 static int read_header(struct bytes *b, struct header *h, struct pf_why *why)
 {
-	const uint8_t *p;
+	const uint8_t *p = NULL;
 	int r = take(b, 4, "a cookie", &p, why);
 
 	if (r < 0)
@@ -315,7 +315,7 @@ int pf_rows_scan(const void *data, size_t len, bool allow_trailing,
 		 int (*fn)(void *arg, const struct pf_rows_part *part), void *arg, struct pf_why *why)
 {
 	struct bytes b = { .p = data, .len = len };
-	const uint8_t *p;
+	const uint8_t *p = NULL;
 	int r = take(&b, 8, "a count of fragments", &p, why);
 
 	if (r < 0)
