@@ -221,6 +221,8 @@ static int publish(struct work *w, struct pf_manifest **out, struct pf_why *why)
 		.txn = &txn,
 	};
 	w->published++;
+	if (w->batch->options->publishing)
+		w->batch->options->publishing(w->batch->options->publishing_arg, w->head->version + 1, w->uuid);
 	return pf_publish(w->batch->branch, &p, out, why);
 }
 

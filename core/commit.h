@@ -17,6 +17,12 @@ struct pf_committer_options {
 	void *clock_arg;
 	unsigned attempts; /* lost races before -EAGAIN; 0: the default, 100 */
 	bool no_guard;	   /* put no guard tags (guard.h); those of pins that end are removed all the same */
+	/*
+	 * Told what is about to be published, once an attempt: whoever follows the head knows this committer's versions by it, also those whose
+	 * outcome is unknown. From the thread that commits; must not block. NULL: nobody wants to know.
+	 */
+	void (*publishing)(void *arg, uint64_t version, const char *txn_uuid);
+	void *publishing_arg;
 };
 
 /* For one branch, borrowed. Thread-safe: any number of threads may submit. */

@@ -16,6 +16,51 @@
  * Races.
  */
 
+struct told {
+	uint64_t version[4];
+	char uuid[4][PF_UUID_TEXT];
+	unsigned n;
+	struct world *w;
+};
+
+static void note_publishing(void *arg, uint64_t version, const char *txn_uuid)
+{
+	struct told *t = arg;
+
+	assert_true(t->n < ARRAY_LEN(t->version));
+	assert_int_equal(head_version(t->w), version - 1); /* before it is there */
+	t->version[t->n] = version;
+	strcpy(t->uuid[t->n++], txn_uuid);
+}
+
+/* Each attempt is told before anybody can see it, and nothing that is not to be published. */
+static void test_publishing_told(void **state)
+{
+	struct others o = { .act = op_register(9, 60) };
+	struct told t = { .n = 0 };
+	struct world w;
+
+	new_world(&w, &enabled);
+	t.w = &w;
+	struct pf_committer_options options = { .publishing = note_publishing, .publishing_arg = &t };
+	pf_committer_free(w.c);
+	assert_int_equal(pf_committer_new(w.b, &options, &w.c), 0);
+	interfere(&w, &o);
+	run(&w, op_register(1, 4000000000), 0);
+	heal(w.st);
+	assert_int_equal(t.n, 2);
+	assert_int_equal(t.version[0], 6);
+	assert_int_equal(t.version[1], 7);
+	assert_string_equal(t.uuid[0], t.uuid[1]);
+	_cleanup_(pf_txn_release) struct pf_txn txn = PF_TXN_INIT;
+	txn_of_head(&w, &txn);
+	assert_string_equal(t.uuid[1], txn.uuid);
+
+	run(&w, op_register(1, 4000000000), 0); /* nothing had to change */
+	assert_int_equal(t.n, 2);
+	close_world(&w);
+}
+
 static void test_race_source_omitted(void **state)
 {
 	struct others o = { .act = op_register(9, 60) };
@@ -342,6 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_race_source_omitted),
 		cmocka_unit_test(test_races),
+		cmocka_unit_test(test_publishing_told),
 		cmocka_unit_test(test_always_lost),
 		cmocka_unit_test(test_no_transaction),
 		cmocka_unit_test(test_lost_transaction),
