@@ -13,24 +13,24 @@ void fs_content_release(struct fs_content *c)
 static int render_head(struct fs *fs, const struct fs_node *n, struct fs_content *out, struct pf_why *why)
 {
 	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
-	int r = fs_branch_view(n->branch, &v, why);
+	int r = fs_line_view(n->branch->line, &v, why);
 	if (r < 0)
 		return r;
 	out->mtime = out->ctime = v->manifest->timestamp;
-	return fs_view_head(n->branch, v, &out->text, why);
+	return fs_view_head(v, n->branch->line->core, &out->text, why);
 }
 
 /* mtime is what one looks for with ls and find: when the pin ends. ctime is the commit that the text was read from. */
 static int render_pin(struct fs *fs, const struct fs_node *n, struct fs_content *out, struct pf_why *why)
 {
 	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
-	int r = fs_branch_view(n->branch, &v, why);
+	int r = fs_line_view(n->branch->line, &v, why);
 	if (r < 0)
 		return r;
 	const struct pf_pin *p = fs_view_pin(v, &n->id);
 	if (!p)
 		return pf_why_set(why, -ENOENT, "no such pin on branch %s at version %" PRIu64,
-				  fs_branch_name(n->branch), v->manifest->version);
+				  fs_line_name(n->branch->line), v->manifest->version);
 	out->mtime = p->expires_at;
 	out->ctime = v->manifest->timestamp;
 	return fs_view_pin_text(v, p, &out->text);
@@ -53,7 +53,7 @@ static int render_log(struct fs *fs, const struct fs_node *n, struct fs_content 
 static int list_pins(struct fs *fs, const struct fs_node *n, struct fs_names *out, struct pf_why *why)
 {
 	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
-	int r = fs_branch_view(n->branch, &v, why);
+	int r = fs_line_view(n->branch->line, &v, why);
 	for (size_t i = 0; r == 0 && i < v->manifest->pins.n; i++) {
 		char id[PF_UUID_TEXT];
 		pf_uuid_format(&v->by_id[i].id, id);
@@ -89,7 +89,7 @@ static int list_branches(struct fs *fs, const struct fs_node *n, struct fs_names
 	_cleanup_(pf_buf_release) struct pf_buf encoded = PF_BUF_INIT;
 
 	int r = pf_branches_list(fs->store, &refs, why);
-	if (r == 0 && n->branch->name)
+	if (r == 0 && n->branch->line->name)
 		r = list_branch(fs, "main", out, &encoded);
 	for (size_t i = 0; r == 0 && i < refs.n; i++)
 		r = list_branch(fs, refs.v[i].name, out, &encoded);

@@ -36,12 +36,12 @@ static int open_table(struct fs *fs, struct pf_why *why)
 	if (r == 0)
 		r = fs_branch_intern(fs, fs->opt.branch, &root);
 	if (r == 0)
-		r = fs_branch_view(root, &v, why);
+		r = fs_line_view(root->line, &v, why);
 	if (r < 0)
 		return r;
 
 	const struct pf_manifest *m = v->manifest;
-	pf_why_set(&text, 0, "branch %s at version %" PRIu64, fs_branch_name(root), m->version);
+	pf_why_set(&text, 0, "branch %s at version %" PRIu64, fs_line_name(root->line), m->version);
 	pf_flags_writable(m->writer_flags, &text);
 	struct fs_act act = { .op = "mount", .path = ".", .version = m->version, .text = text.text };
 	fs_control_note(&fs->control, &act);

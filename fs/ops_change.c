@@ -25,7 +25,7 @@ static int change(fuse_req_t req, const struct fs_node *n, const char *name, con
 	if (fs->opt.ro)
 		pf_why_set(&answer->why, answer->err = -EROFS, "mounted read-only");
 	else
-		fs_branch_commit(n->branch, op, answer);
+		fs_line_commit(n->branch->line, op, answer);
 	if (answer->err < 0) {
 		fs_fail(req, verb, n, name, answer->err, &answer->why);
 		return answer->err;
@@ -54,7 +54,7 @@ static int parse_value(const struct fs_node *pin, const char *s, size_t len, str
 	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
 	if (len > VALUE_MAX)
 		return pf_why_set(why, -EINVAL, "a value has at most %d bytes", VALUE_MAX);
-	int r = fs_branch_view(pin->branch, &v, why);
+	int r = fs_line_view(pin->branch->line, &v, why);
 	if (r < 0)
 		return r;
 	const struct pf_pin *p = fs_view_pin(v, &pin->id);

@@ -17,6 +17,7 @@ struct fs_options {
 	gid_t gid;
 	mode_t mode; /* permission bits of files that can be written; 0644 unless given. Others lose w, directories gain x where r is */
 	int foreground, debug, help, version;
+	int no_guard; /* pins get no guard tags (core/guard.h) */
 	bool ro;
 	/*
 	 * The kernel checks owner and mode on every step of a path, and to do so asks for attributes that it may not remember. Left out where

@@ -57,7 +57,7 @@ static void dir_times(struct fs *fs, const struct fs_node *n, struct fs_attr *ou
 {
 	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
 	struct pf_time t = fs->mounted_at;
-	if (fs_branch_view(n->branch, &v, NULL) == 0)
+	if (fs_line_view(n->branch->line, &v, NULL) == 0)
 		t = v->manifest->timestamp;
 	*out = (struct fs_attr){ .mtime = t, .ctime = t };
 }
@@ -134,7 +134,7 @@ static int add_path(struct fs *fs, const struct fs_node *n, struct pf_buf *out)
 	}
 	if (n->kind == K_BRANCH) {
 		r = add_name(out, "");
-		return r == 0 ? fs_branch_encode(fs_branch_name(n->branch), out) : r;
+		return r == 0 ? fs_branch_encode(fs_line_name(n->branch->line), out) : r;
 	}
 	return add_name(out, fs_rows[n->kind].name ? fs_rows[n->kind].name : "");
 }

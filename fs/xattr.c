@@ -45,7 +45,7 @@ static int label(const struct fs_branch *b, const struct pf_pin *p, struct pf_bu
 
 static int branch(const struct fs_branch *b, const struct pf_pin *p, struct pf_buf *out)
 {
-	return pf_buf_addstr(out, fs_branch_name(b));
+	return pf_buf_addstr(out, fs_line_name(b->line));
 }
 
 static const struct {
@@ -87,7 +87,7 @@ void fs_op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t siz
 		fuse_reply_err(req, ENODATA);
 		return;
 	}
-	int r = fs_branch_view(n.branch, &v, &why);
+	int r = fs_line_view(n.branch->line, &v, &why);
 	if (r == 0) {
 		const struct pf_pin *p = fs_view_pin(v, &n.id);
 		r = p ? attributes[i].value(n.branch, p, &value) : -ENOENT;

@@ -1,0 +1,87 @@
+#include "line.h"
+
+#include <string.h>
+
+int fs_line_new(struct pf_store *store, const struct fs_options *opt, const char *name, struct fs_line **out)
+{
+	struct fs_line *l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	if (name && !(l->name = strdup(name))) {
+		free(l);
+		return -ENOMEM;
+	}
+	l->store = store;
+	l->opt = opt;
+	pthread_mutex_init(&l->lock, NULL);
+	*out = l;
+	return 0;
+}
+
+void fs_line_free(struct fs_line *l)
+{
+	if (!l)
+		return;
+	fs_view_unref(l->view);
+	pf_committer_free(l->committer);
+	pf_branch_free(l->core);
+	pthread_mutex_destroy(&l->lock);
+	free(l->name);
+	free(l);
+}
+
+const char *fs_line_name(const struct fs_line *l)
+{
+	return l->name ? l->name : "main";
+}
+
+/* Open what core keeps for it, once. One that failed to open is tried again by the next request. */
+static int line_open(struct fs_line *l, struct pf_why *why)
+{
+	const struct pf_committer_options o = { .no_guard = l->opt->no_guard };
+	int r = 0;
+
+	pthread_mutex_lock(&l->lock);
+	if (!l->core)
+		r = pf_branch_open(l->store, l->name, &l->core, why);
+	if (r == 0 && !l->committer)
+		r = pf_committer_new(l->core, &o, &l->committer);
+	pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
+int fs_line_view(struct fs_line *l, struct fs_view **out, struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
+
+	int r = line_open(l, why);
+	if (r == 0)
+		r = pf_branch_head(l->core, &m, why);
+	if (r < 0)
+		return r;
+
+	/* The same manifest again: what was made of it holds. Which head is the newest was core's to say, just now. */
+	pthread_mutex_lock(&l->lock);
+	if (l->view && l->view->manifest == m)
+		v = fs_view_ref(l->view);
+	pthread_mutex_unlock(&l->lock);
+	if (!v) {
+		r = fs_view_new(m, &v);
+		if (r < 0)
+			return r;
+		pthread_mutex_lock(&l->lock);
+		struct fs_view *old = l->view;
+		l->view = fs_view_ref(v);
+		pthread_mutex_unlock(&l->lock);
+		fs_view_unref(old);
+	}
+	*out = STEAL(v);
+	return 0;
+}
+
+int fs_line_commit(struct fs_line *l, const struct pf_op *op, struct pf_answer *answer)
+{
+	answer->err = line_open(l, &answer->why);
+	return answer->err < 0 ? answer->err : pf_commit(l->committer, op, answer);
+}

@@ -1,0 +1,35 @@
+/*
+ * One line of versions, main or a named branch, as this mount works on it: the head as it is now, and changes. However many directories show a
+ * line, there is one of these, so that their operations share commits.
+ */
+#ifndef FS_LINE_H
+#define FS_LINE_H
+
+#include "core/commit.h"
+#include "options.h"
+#include "view.h"
+
+struct fs_line {
+	char *name; /* NULL: main */
+	struct pf_store *store;
+	const struct fs_options *opt;
+	pthread_mutex_t lock;
+	struct pf_branch *core; /* opened when first needed, then kept */
+	struct pf_committer *committer;
+	struct fs_view *view; /* of the newest head seen */
+};
+
+/* Does not ask storage whether it exists. Borrows all but the name. 0 or -ENOMEM. */
+int fs_line_new(struct pf_store *store, const struct fs_options *opt, const char *name, struct fs_line **out);
+void fs_line_free(struct fs_line *l);
+
+/* What to call it: "main" or its name. */
+const char *fs_line_name(const struct fs_line *l);
+
+/* The head as storage has it now (pf_branch_head). The view belongs to the caller. */
+int fs_line_view(struct fs_line *l, struct fs_view **out, struct pf_why *why);
+
+/* Run a pin operation to its end; as pf_commit. */
+int fs_line_commit(struct fs_line *l, const struct pf_op *op, struct pf_answer *answer);
+
+#endif
