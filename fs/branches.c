@@ -103,3 +103,18 @@ struct fs_branch *fs_branch_at(struct fs *fs, uint64_t number)
 	pthread_mutex_unlock(&l->lock);
 	return b;
 }
+
+struct fs_branch *fs_branch_next(struct fs *fs, uint64_t *number)
+{
+	struct fs_branches *l = &fs->branches;
+	struct fs_branch *next = NULL;
+
+	pthread_mutex_lock(&l->lock);
+	while (!next && *number < l->n) {
+		struct fs_branch *b = l->v[(*number)++];
+		if (owns_line(l, b) && fs_line_is_open(b->line))
+			next = b;
+	}
+	pthread_mutex_unlock(&l->lock);
+	return next;
+}

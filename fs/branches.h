@@ -29,6 +29,11 @@ int fs_branch_intern(struct fs *fs, const char *name, struct fs_branch **out);
 /* By number; NULL if there is none. */
 struct fs_branch *fs_branch_at(struct fs *fs, uint64_t number);
 
+/*
+ * The next branch after *number whose line has been opened, a line that two directories show once; NULL at the end. *number is 0 at the start.
+ */
+struct fs_branch *fs_branch_next(struct fs *fs, uint64_t *number);
+
 /* Append a branch name as a file name, `/` as %2F, and back; other spellings are no branch's name: -ENOENT. */
 int fs_branch_encode(const char *name, struct pf_buf *out);
 int fs_branch_decode(const char *file, struct pf_buf *out);

@@ -8,7 +8,8 @@
 
 int fs_control_init(struct fs_control *c)
 {
-	*c = (struct fs_control){ .when = pf_time_now() };
+	*c = (struct fs_control){ .line_when = pf_time_now() };
+	c->status_when = c->line_when;
 	return -pthread_mutex_init(&c->lock, NULL);
 }
 
@@ -36,53 +37,89 @@ static char *take(struct pf_buf *b)
 	return s;
 }
 
-static int build(const struct fs_act *a, struct pf_time now, char **status, char **line)
+/* The escaped path, as a C string in *out. */
+static const char *escape(const char *path, struct pf_buf *out)
 {
-	_cleanup_(pf_buf_release) struct pf_buf escaped = PF_BUF_INIT, s = PF_BUF_INIT, l = PF_BUF_INIT;
+	return pf_text_escape(path, strlen(path), out) == 0 ? pf_buf_str(out) : NULL;
+}
+
+/* `ok` is what the result of an act without error is called. */
+static const char *result_name(const struct fs_act *a, const char *ok)
+{
+	const char *name = a->err ? strerrorname_np(a->err) : ok;
+	return name ? name : "UNKNOWN";
+}
+
+static char *build_status(const struct fs_act *a, struct pf_time now)
+{
+	_cleanup_(pf_buf_release) struct pf_buf escaped = PF_BUF_INIT, b = PF_BUF_INIT;
+	const char *path = escape(a->path, &escaped);
+	char when[PF_TIME_TEXT];
+
+	clock_text(now, when);
+	if (!path || pf_buf_addf(&b, "%s %s %s %s: %s\n", when, result_name(a, "OK"), a->op, path, a->text) < 0)
+		return NULL;
+	return take(&b);
+}
+
+static char *build_line(const struct fs_act *a, const char *ok, struct pf_time now)
+{
+	_cleanup_(pf_buf_release) struct pf_buf escaped = PF_BUF_INIT, b = PF_BUF_INIT;
+	const char *path = escape(a->path, &escaped);
 	char when[PF_TIME_TEXT], version[24] = "-";
-	const char *result = a->err ? strerrorname_np(a->err) : "OK";
 
 	clock_text(now, when);
 	if (a->version)
 		snprintf(version, sizeof(version), "%" PRIu64, a->version);
-	if (!result)
-		result = "UNKNOWN";
+	if (!path ||
+	    pf_buf_addf(&b, "%s\t%s\t%s\t%s\t%s\t%s\n", when, a->op, path, result_name(a, ok), version, a->text) < 0)
+		return NULL;
+	return take(&b);
+}
 
-	int r = pf_text_escape(a->path, strlen(a->path), &escaped);
-	const char *path = r == 0 ? pf_buf_str(&escaped) : NULL;
-	if (!path)
-		return -ENOMEM;
-	if (pf_buf_addf(&s, "%s %s %s %s: %s\n", when, result, a->op, path, a->text) < 0 ||
-	    pf_buf_addf(&l, "%s\t%s\t%s\t%s\t%s\t%s\n", when, a->op, path, result, version, a->text) < 0)
-		return -ENOMEM;
-	*status = take(&s);
-	*line = take(&l);
-	return *status && *line ? 0 : -ENOMEM;
+/* Called locked; takes *line over and gives what it replaces. */
+static void swap_line(struct fs_control *c, char **line, struct pf_time now)
+{
+	char *old = c->line[c->next];
+	c->line[c->next] = *line;
+	c->next = (c->next + 1) % FS_LOG_LINES;
+	c->line_when = now;
+	*line = old;
 }
 
 void fs_control_note(struct fs_control *c, const struct fs_act *a)
 {
-	_cleanup_(pf_freep) char *status = NULL, *line = NULL;
 	struct pf_time now = pf_time_now();
+	_cleanup_(pf_freep) char *status = build_status(a, now), *line = build_line(a, "OK", now);
 
-	if (build(a, now, &status, &line) < 0)
+	if (!status || !line)
 		return;
 	pthread_mutex_lock(&c->lock);
-	char *old_status = c->status, *old_line = c->line[c->next];
-	c->status = STEAL(status);
-	c->line[c->next] = STEAL(line);
-	c->next = (c->next + 1) % FS_LOG_LINES;
-	c->when = now;
+	char *old = c->status;
+	c->status = status;
+	c->status_when = now;
+	status = old;
+	swap_line(c, &line, now);
 	pthread_mutex_unlock(&c->lock);
-	free(old_status);
-	free(old_line);
+}
+
+void fs_control_event(struct fs_control *c, const struct fs_act *a)
+{
+	struct pf_time now = pf_time_now();
+	_cleanup_(pf_freep) char *line = build_line(a, "-", now);
+
+	if (!line)
+		return;
+	pthread_mutex_lock(&c->lock);
+	swap_line(c, &line, now);
+	pthread_mutex_unlock(&c->lock);
 }
 
 int fs_control_status(struct fs_control *c, struct pf_buf *out, struct pf_time *when)
 {
 	pthread_mutex_lock(&c->lock);
 	int r = c->status ? pf_buf_addstr(out, c->status) : 0;
-	*when = c->when;
+	*when = c->status_when;
 	pthread_mutex_unlock(&c->lock);
 	return r;
 }
@@ -96,7 +133,7 @@ int fs_control_log(struct fs_control *c, struct pf_buf *out, struct pf_time *whe
 		if (line)
 			r = pf_buf_addstr(out, line);
 	}
-	*when = c->when;
+	*when = c->line_when;
 	pthread_mutex_unlock(&c->lock);
 	return r;
 }

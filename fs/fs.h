@@ -12,6 +12,10 @@
 #include "control.h"
 #include "node.h"
 #include "options.h"
+#include "watch.h"
+
+/* One more than the largest errno. */
+#define FS_ERRNOS 134
 
 struct fs {
 	struct fs_options opt;
@@ -19,7 +23,9 @@ struct fs {
 	struct fs_branches branches;
 	struct fs_pins pins;
 	struct fs_control control;
-	struct fs_handle *handles; /* what is open (handle.h) */
+	struct fs_watch watch;
+	uint64_t refused[FS_ERRNOS]; /* requests, by what they were answered */
+	struct fs_handle *handles;   /* what is open (handle.h) */
 	pthread_mutex_t handles_lock;
 	struct pf_time mounted_at; /* times of directories whose branch cannot be read */
 	uint64_t requests;	   /* mkdir calls answered: numbers their short-lived directories */

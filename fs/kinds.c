@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/refs.h"
+#include "metrics.h"
 
 void fs_content_release(struct fs_content *c)
 {
@@ -48,6 +49,12 @@ static int render_log(struct fs *fs, const struct fs_node *n, struct fs_content 
 	int r = fs_control_log(&fs->control, &out->text, &out->mtime);
 	out->ctime = out->mtime;
 	return r;
+}
+
+static int render_metrics(struct fs *fs, const struct fs_node *n, struct fs_content *out, struct pf_why *why)
+{
+	out->mtime = out->ctime = pf_time_now();
+	return fs_metrics_render(fs, &out->text);
 }
 
 static int list_pins(struct fs *fs, const struct fs_node *n, struct fs_names *out, struct pf_why *why)
@@ -130,9 +137,10 @@ const struct fs_row fs_rows[K_COUNT] = {
 	[K_PIN]      = { NULL /* its id */,                     S_IFREG | 0644, .render = render_pin },
 	[K_BRANCHES] = { "branches",                            S_IFDIR | 0755, .list = list_branches, .find = find_branch },
 	[K_BRANCH]   = { NULL /* its name, `/` as %2F */,       S_IFDIR | 0755, .children = { K_HEAD, K_PINS } },
-	[K_CONTROL]  = { ".pinfs",                              S_IFDIR | 0755, .hidden = true, .children = { K_STATUS, K_LOG } },
+	[K_CONTROL]  = { ".pinfs",                              S_IFDIR | 0755, .hidden = true, .children = { K_STATUS, K_LOG, K_METRICS } },
 	[K_STATUS]   = { "last_status",                         S_IFREG | 0444, .render = render_status },
 	[K_LOG]      = { "log",                                 S_IFREG | 0444, .render = render_log },
+	[K_METRICS]  = { "metrics",                             S_IFREG | 0444, .render = render_metrics },
 	[K_REQUEST]  = { NULL /* nothing finds it */,           S_IFDIR | 0755 },
 };
 /* clang-format on */

@@ -1,6 +1,7 @@
 #include "line.h"
 
 #include <string.h>
+#include <time.h>
 
 int fs_line_new(struct pf_store *store, const struct fs_options *opt, const char *name, struct fs_line **out)
 {
@@ -14,6 +15,7 @@ int fs_line_new(struct pf_store *store, const struct fs_options *opt, const char
 	l->store = store;
 	l->opt = opt;
 	pthread_mutex_init(&l->lock, NULL);
+	fs_follow_init(&l->follow);
 	*out = l;
 	return 0;
 }
@@ -24,6 +26,7 @@ void fs_line_free(struct fs_line *l)
 		return;
 	fs_view_unref(l->view);
 	pf_committer_free(l->committer);
+	fs_follow_release(&l->follow);
 	pf_branch_free(l->core);
 	pthread_mutex_destroy(&l->lock);
 	free(l->name);
@@ -35,19 +38,43 @@ const char *fs_line_name(const struct fs_line *l)
 	return l->name ? l->name : "main";
 }
 
-/* Open what core keeps for it, once. One that failed to open is tried again by the next request. */
+/* Called locked, once. All or nothing: one that failed to open is tried again by the next request. */
+static int open_core(struct fs_line *l, struct pf_why *why)
+{
+	_cleanup_(pf_branch_freep) struct pf_branch *core = NULL;
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+	const struct pf_committer_options o = {
+		.no_guard = l->opt->no_guard,
+		.publishing = fs_follow_publishing,
+		.publishing_arg = &l->follow,
+	};
+
+	int r = pf_branch_open(l->store, l->name, &core, why);
+	if (r == 0)
+		r = pf_branch_head(core, &head, why);
+	if (r == 0)
+		r = pf_committer_new(core, &o, &l->committer);
+	if (r < 0)
+		return r;
+	l->follow.at = head->version;
+	l->core = STEAL(core);
+	return 0;
+}
+
 static int line_open(struct fs_line *l, struct pf_why *why)
 {
-	const struct pf_committer_options o = { .no_guard = l->opt->no_guard };
-	int r = 0;
-
 	pthread_mutex_lock(&l->lock);
-	if (!l->core)
-		r = pf_branch_open(l->store, l->name, &l->core, why);
-	if (r == 0 && !l->committer)
-		r = pf_committer_new(l->core, &o, &l->committer);
+	int r = l->core ? 0 : open_core(l, why);
 	pthread_mutex_unlock(&l->lock);
 	return r;
+}
+
+bool fs_line_is_open(struct fs_line *l)
+{
+	pthread_mutex_lock(&l->lock);
+	bool open = l->core;
+	pthread_mutex_unlock(&l->lock);
+	return open;
 }
 
 int fs_line_view(struct fs_line *l, struct fs_view **out, struct pf_why *why)
@@ -80,8 +107,35 @@ int fs_line_view(struct fs_line *l, struct fs_view **out, struct pf_why *why)
 	return 0;
 }
 
+static double clock_seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 int fs_line_commit(struct fs_line *l, const struct pf_op *op, struct pf_answer *answer)
 {
 	answer->err = line_open(l, &answer->why);
-	return answer->err < 0 ? answer->err : pf_commit(l->committer, op, answer);
+	if (answer->err < 0)
+		return answer->err;
+
+	double start = clock_seconds();
+	int r = pf_commit(l->committer, op, answer);
+	double seconds = clock_seconds() - start;
+
+	if (answer->committed)
+		fs_follow_landed(&l->follow, answer->version);
+	pthread_mutex_lock(&l->lock);
+	fs_meter_count(&l->meter, op->kind, answer, seconds);
+	pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
+struct fs_meter fs_line_meter(struct fs_line *l)
+{
+	pthread_mutex_lock(&l->lock);
+	struct fs_meter m = l->meter;
+	pthread_mutex_unlock(&l->lock);
+	return m;
 }

@@ -6,6 +6,8 @@
 #define FS_LINE_H
 
 #include "core/commit.h"
+#include "follow.h"
+#include "meter.h"
 #include "options.h"
 #include "view.h"
 
@@ -17,6 +19,8 @@ struct fs_line {
 	struct pf_branch *core; /* opened when first needed, then kept */
 	struct pf_committer *committer;
 	struct fs_view *view; /* of the newest head seen */
+	struct fs_meter meter;
+	struct fs_follow follow; /* has a lock of its own */
 };
 
 /* Does not ask storage whether it exists. Borrows all but the name. 0 or -ENOMEM. */
@@ -26,10 +30,16 @@ void fs_line_free(struct fs_line *l);
 /* What to call it: "main" or its name. */
 const char *fs_line_name(const struct fs_line *l);
 
+/* Whether anybody has looked at it with success. Never undone. */
+bool fs_line_is_open(struct fs_line *l);
+
 /* The head as storage has it now (pf_branch_head). The view belongs to the caller. */
 int fs_line_view(struct fs_line *l, struct fs_view **out, struct pf_why *why);
 
 /* Run a pin operation to its end; as pf_commit. */
 int fs_line_commit(struct fs_line *l, const struct pf_op *op, struct pf_answer *answer);
+
+/* What its operations came to so far. */
+struct fs_meter fs_line_meter(struct fs_line *l);
 
 #endif

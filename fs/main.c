@@ -175,13 +175,11 @@ static bool detach(struct fs *fs, int *status)
 }
 
 /* Until somebody unmounts, or a signal asks: requests that are being worked on are finished first. */
-static int serve(struct fs *fs, struct fuse_session *se, const char *mountpoint)
+static int loop(struct fs *fs, struct fuse_session *se, const char *mountpoint)
 {
-	int r = -1, status;
-	if (!fs->opt.foreground && !detach(fs, &status))
-		return status;
-
 	struct fuse_loop_config *config = fuse_loop_cfg_create();
+	int r = -1;
+
 	if (config && fuse_set_signal_handlers(se) == 0) {
 		if (fuse_session_mount(se, mountpoint) == 0) {
 			fuse_loop_cfg_set_max_threads(config, THREADS_MAX);
@@ -194,6 +192,22 @@ static int serve(struct fs *fs, struct fuse_session *se, const char *mountpoint)
 	}
 	fuse_loop_cfg_destroy(config);
 	return r < 0 ? 1 : 0; /* positive: the signal that ended it */
+}
+
+static int serve(struct fs *fs, struct fuse_session *se, const char *mountpoint)
+{
+	struct pf_why why = PF_WHY_INIT;
+	int status;
+
+	if (!fs->opt.foreground && !detach(fs, &status))
+		return status;
+	int r = fs_watch_start(fs, &why);
+	if (r < 0)
+		return complain(r, &why);
+	status = loop(fs, se, mountpoint);
+	if (!fs_watch_stop(fs))
+		_exit(status); /* the mount is gone, and a table that does not answer must not keep us */
+	return status;
 }
 
 static int run(struct fs *fs, struct fuse_args *args)

@@ -25,6 +25,7 @@ enum fs_kind {
 	K_CONTROL,
 	K_STATUS,
 	K_LOG,
+	K_METRICS,
 	K_REQUEST, /* what a mkdir in pins/ is answered with; never found by name */
 	K_COUNT,
 };

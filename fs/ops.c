@@ -11,6 +11,8 @@ void fs_fail(fuse_req_t req, const char *op, const struct fs_node *n, const char
 	struct fs *fs = fs_of(req);
 	int e = pf_error_errno(err);
 
+	if (e < FS_ERRNOS)
+		__atomic_add_fetch(&fs->refused[e], 1, __ATOMIC_RELAXED);
 	/* Noted before it is answered, so that whoever was refused finds the reason. */
 	if (fs_node_path(fs, n, name, &path) == 0 && pf_buf_str(&path)) {
 		const char *text = why && why->text[0] ? why->text : strerrordesc_np(e);

@@ -31,6 +31,7 @@ static struct fs_node parent(struct fs *fs, const struct fs_node *n)
 		return fs_node_make(K_BRANCHES, root);
 	case K_STATUS:
 	case K_LOG:
+	case K_METRICS:
 		return fs_node_make(K_CONTROL, root);
 	default:
 		return fs_node_make(K_ROOT, root);

@@ -118,6 +118,19 @@ stop() {
 	not mountpoint -q "$MNT"
 }
 
+# slow_commits DELAY: from now on the daemon waits this long before each publication; $DIR/trace gets a line when it begins to wait.
+slow_commits() {
+	strace -f -qq -o "$DIR/trace" -e trace=link,linkat -e inject="link,linkat:delay_enter=$1" -p "$DAEMON" 2>/dev/null 3>&- &
+	TRACER=$!
+	eventually grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$DAEMON/status"
+}
+
+fast_commits() {
+	kill "$TRACER"
+	wait "$TRACER" || :
+	eventually grep -q '^TracerPid:[[:space:]]*0' "/proc/$DAEMON/status"
+}
+
 status_line() {
 	cat "$MNT/.pinfs/last_status"
 }

@@ -29,8 +29,9 @@ make_branch() {
 	same "$(ls -A "$MNT")" "branches
 head
 pins"
-	same "$(ls "$MNT/.pinfs")" "last_status
-log"
+	same "$(ls -A "$MNT/.pinfs")" "last_status
+log
+metrics"
 	stop
 }
 

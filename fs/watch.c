@@ -1,0 +1,88 @@
+#include "fs.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#define PERIOD_SECONDS 1
+#define END_SECONDS    2 /* as long as an end may take */
+
+bool fs_watch_stopping(struct fs_watch *w)
+{
+	pthread_mutex_lock(&w->lock);
+	bool stop = w->stop;
+	pthread_mutex_unlock(&w->lock);
+	return stop;
+}
+
+static struct timespec after(int seconds)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += seconds;
+	return t;
+}
+
+/* False when it is time to end. */
+static bool pause_between(struct fs_watch *w)
+{
+	struct timespec until = after(PERIOD_SECONDS);
+	int r = 0;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->stop && r == 0)
+		r = pthread_cond_timedwait(&w->wake, &w->lock, &until);
+	bool stop = w->stop;
+	pthread_mutex_unlock(&w->lock);
+	return !stop;
+}
+
+static void *watch(void *arg)
+{
+	struct fs *fs = arg;
+
+	do {
+		uint64_t number = 0;
+		struct fs_branch *b;
+		while (!fs_watch_stopping(&fs->watch) && (b = fs_branch_next(fs, &number)))
+			fs_follow_look(fs, b);
+	} while (pause_between(&fs->watch));
+	return NULL;
+}
+
+int fs_watch_start(struct fs *fs, struct pf_why *why)
+{
+	struct fs_watch *w = &fs->watch;
+	pthread_condattr_t attr;
+	sigset_t all, before;
+
+	*w = (struct fs_watch){ .stop = false };
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->wake, &attr);
+	pthread_condattr_destroy(&attr);
+
+	/* Signals end the session's loop only if its own thread gets them. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int r = -pthread_create(&w->thread, NULL, watch, fs);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r == 0 ? 0 : pf_why_set(why, r, "no thread to watch the table with: %s", strerror(-r));
+}
+
+bool fs_watch_stop(struct fs *fs)
+{
+	struct fs_watch *w = &fs->watch;
+	struct timespec until = after(END_SECONDS);
+
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
+	if (pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+		return false;
+	pthread_cond_destroy(&w->wake);
+	pthread_mutex_destroy(&w->lock);
+	return true;
+}
