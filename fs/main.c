@@ -13,6 +13,7 @@
 
 #include "core/flags.h"
 #include "handle.h"
+#include "notify.h"
 
 #define FUSE_SUPER_MAGIC 0x65735546
 
@@ -109,6 +110,7 @@ static struct fuse_session *session_new(struct fs *fs, struct fuse_args *args)
 
 void fs_ready(struct fs *fs)
 {
+	fs_notify("READY=1\nMAINPID=%d", (int)getpid());
 	if (fs->ready_fd < 0) {
 		fputs("pinfs: ready\n", stderr);
 		return;
@@ -184,6 +186,7 @@ static int loop(struct fs *fs, struct fuse_session *se, const char *mountpoint)
 		if (fuse_session_mount(se, mountpoint) == 0) {
 			fuse_loop_cfg_set_max_threads(config, THREADS_MAX);
 			r = fuse_session_loop_mt(se, config);
+			fs_notify("STOPPING=1");
 			fuse_session_unmount(se);
 		} else {
 			fprintf(stderr, "pinfs: %s: could not be mounted on\n", mountpoint);

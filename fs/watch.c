@@ -1,8 +1,11 @@
 #include "fs.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+
+#include "notify.h"
 
 #define PERIOD_SECONDS 1
 #define END_SECONDS    2 /* as long as an end may take */
@@ -37,6 +40,19 @@ static bool pause_between(struct fs_watch *w)
 	return !stop;
 }
 
+/* What `systemctl status` shows: the branch in the root. */
+static void tell_manager(struct fs *fs, struct fs_line *l)
+{
+	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
+	size_t lost = fs_follow_lost(&l->follow);
+
+	if (fs_line_view(l, &v, NULL) < 0)
+		return;
+	const struct pf_manifest *m = v->manifest;
+	fs_notify("STATUS=branch %s at version %" PRIu64 ", %zu pins, %zu lost", fs_line_name(l), m->version, m->pins.n,
+		  lost);
+}
+
 static void *watch(void *arg)
 {
 	struct fs *fs = arg;
@@ -45,7 +61,8 @@ static void *watch(void *arg)
 		uint64_t number = 0;
 		struct fs_branch *b;
 		while (!fs_watch_stopping(&fs->watch) && (b = fs_branch_next(fs, &number)))
-			fs_follow_look(fs, b);
+			if (fs_follow_look(fs, b) && b->number == 1)
+				tell_manager(fs, b->line);
 	} while (pause_between(&fs->watch));
 	return NULL;
 }

@@ -1,4 +1,4 @@
-/* The thread that follows every branch that was ever looked at (follow.h). */
+/* The thread that follows every branch that was ever looked at (follow.h), and tells the service manager how things are. */
 #ifndef FS_WATCH_H
 #define FS_WATCH_H
 

@@ -83,6 +83,7 @@ pins_table() {
 
 # start [ARGUMENT...]: pinfs in the foreground, to the moment it is ready. Its process is $DAEMON, its words are in $DIR/said.
 start() {
+	: >"$DIR/said" # before anybody looks for what an earlier one said
 	# What the shell starts with & ignores INT, and so would it.
 	env --default-signal=INT "$PINFS_BIN" -f "$@" >"$DIR/said" 2>&1 3>&- 4>&- &
 	DAEMON=$!
@@ -185,4 +186,22 @@ field() {
 # expiry: of the pin at hand.
 expiry() {
 	field "$F" expires_at
+}
+
+# renew_at_once FILE N: N writers of one pin, each in a process of its own that opened the file before any of them writes.
+renew_at_once() {
+	python3 - "$1" "$2" <<-'END'
+		import multiprocessing, os, sys
+		def write(i):
+		    f = os.open(sys.argv[1], os.O_WRONLY)
+		    ready.wait()
+		    os.write(f, b"%d-01-01T00:00:00Z\n" % (2100 + i))
+		ready = multiprocessing.Barrier(int(sys.argv[2]))
+		all = [multiprocessing.Process(target=write, args=(i,)) for i in range(int(sys.argv[2]))]
+		for p in all:
+		    p.start()
+		for p in all:
+		    p.join()
+		sys.exit(any(p.exitcode for p in all))
+	END
 }

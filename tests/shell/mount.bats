@@ -94,28 +94,6 @@ will_not() {
 	DAEMON=
 }
 
-@test "in the background: returns when the mount answers; a relative dataset still resolves" {
-	cd "$DIR"
-	"$PINFS_BIN" t.lance mnt 3>&-
-	cd /
-	has "$(cat "$MNT/head")" '"version": 8'
-	eval "$(pgrep -f "^$PINFS_BIN t.lance mnt" | sed 's/^/DAEMON=/')"
-	has "$(ls "/proc/$DAEMON/task")" "
-"
-	same "$(readlink "/proc/$DAEMON/cwd")" /
-	same "$(readlink "/proc/$DAEMON/fd/2")" /dev/null
-	fusermount3 -u "$MNT"
-	eventually not kill -0 "$DAEMON"
-	DAEMON=
-}
-
-@test "in the background: what fails is said, and is the status" {
-	mkdir "$DIR/empty"
-	run "$PINFS_BIN" "$DIR/empty" "$MNT"
-	same "$status" 1
-	has "$output" 'not a Lance table'
-}
-
 @test "mount and df show the dataset and the type" {
 	start "$TABLE" "$MNT"
 	has "$(grep -F " $MNT " /proc/self/mounts)" "^$TABLE $MNT fuse.pinfs rw"
@@ -134,16 +112,6 @@ will_not() {
 	start "$TABLE" "$MNT" -o rw,nosuid,nodev,noexec,noatime,noauto,nofail,_netdev,x-systemd.automount,defaults
 	has "$(grep -F " $MNT " /proc/self/mounts)" 'rw,nosuid,nodev,noexec,noatime'
 	stop
-}
-
-@test "as mount -t fuse.pinfs starts it" {
-	[[ $(id -u) == 0 ]] || skip 'only root can use mount'
-	# mount(8) looks for pinfs in the system's directories only; its helper takes our PATH.
-	command -v mount.fuse3 >/dev/null || skip 'no mount.fuse3'
-	PATH=${PINFS_BIN%/*}:$PATH mount.fuse3 "$TABLE" "$MNT" -t fuse.pinfs -o ro,noauto,dev,suid 3>&-
-	has "$(grep -F " $MNT " /proc/self/mounts)" "^$TABLE $MNT fuse.pinfs ro"
-	has "$(cat "$MNT/head")" '"version": 8'
-	umount "$MNT"
 }
 
 @test "ro: every change is EROFS" {
