@@ -7,9 +7,8 @@
 #include "core/lost.h"
 #include "tree.h"
 
-/* How far back the first look goes for lost pins: about half a second of reading. */
-#define LOOK_BACK_BYTES	   (UINT64_C(256) << 20)
-#define LOOK_BACK_VERSIONS 5000
+/* How far back the first look goes for lost pins without guard tags. */
+#define LOOK_BACK_VERSIONS 1000
 
 /* Looks that may fail in a row before what they were to see is given up. */
 #define FAILURES_MAX 5
@@ -239,15 +238,11 @@ static int see_step(void *arg, const struct pf_step *s)
 }
 
 /* What was lost while nobody watched. */
-static int look_back(struct look *l, const struct pf_manifest *head)
+static int look_back(struct look *l)
 {
 	_cleanup_(pf_lost_list_release) struct pf_lost_list list = { 0 };
-	uint64_t n = LOOK_BACK_BYTES / (head->st.size ? head->st.size : 1) + 1;
 
-	if (n > LOOK_BACK_VERSIONS)
-		n = LOOK_BACK_VERSIONS;
-	uint64_t after = head->version > n ? head->version - n : 0;
-	int r = pf_lost_find(l->branch->line->core, after, &list, l->why);
+	int r = pf_lost_recent(l->branch->line->core, LOOK_BACK_VERSIONS, &list, l->why);
 	for (size_t i = 0; r == 0 && i < list.n; i++)
 		r = tell_lost(l, &list.v[i]);
 	if (r == 0)
@@ -278,7 +273,7 @@ static int look_at(struct look *l, const struct pf_manifest *head)
 	if (head->version < f->at)
 		start_over(l, head);
 	if (f->known == 0)
-		r = look_back(l, head);
+		r = look_back(l);
 	skip_ours(f);
 	if (r == 0 && f->at < head->version)
 		r = pf_history_walk(l->branch->line->core, f->at, see_step, l, l->why);
