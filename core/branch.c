@@ -169,14 +169,17 @@ static void found_release(struct found *f)
 	pf_manifest_unref(f->head);
 }
 
-/* Remember `f`; takes its reference over. */
-static void put_last(struct pf_branch *b, struct found f)
+/* Remember `f`, whose reference it takes over; given `was`, only if that is still what is remembered: else somebody has seen more. */
+static void put_last(struct pf_branch *b, const struct found *was, struct found f)
 {
 	pthread_mutex_lock(&b->lock);
-	struct pf_manifest *old = b->last.head;
-	b->last = f;
+	if (!was || (b->last.head == was->head && pf_stat_same(&b->last.dir, &was->dir))) {
+		struct pf_manifest *old = b->last.head;
+		b->last = f;
+		f.head = old;
+	}
 	pthread_mutex_unlock(&b->lock);
-	pf_manifest_unref(old);
+	pf_manifest_unref(f.head);
 }
 
 /* Find the head by listing, and open it unless it is `known`. A head that was removed meanwhile is searched anew by the caller. */
@@ -229,7 +232,7 @@ static int search_and_remember(struct pf_branch *b, struct pf_manifest **out, st
 	if (r < 0)
 		return pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
 	*out = pf_manifest_ref(f.head);
-	put_last(b, f);
+	put_last(b, NULL, f);
 	return 0;
 }
 
@@ -248,6 +251,48 @@ int pf_branch_head(struct pf_branch *b, struct pf_manifest **out, struct pf_why 
 	r = search_and_remember(b, out, why);
 	pthread_mutex_unlock(&b->search);
 	return r;
+}
+
+/* Two ticks of the coarsest kernel's clock: what falls into one step and its two looks cannot be told from the step. */
+#define STEP_MAX_NS 20000000
+
+void pf_branch_step_begin(struct pf_branch *b, struct pf_branch_step *s)
+{
+	_cleanup_(found_release) struct found last = take_last(b);
+
+	s->began = pf_time_steady_ns();
+	s->head = still_there(b, &last) > 0 ? STEAL(last.head) : NULL;
+	s->dir = last.dir;
+}
+
+bool pf_branch_step_end(struct pf_branch *b, struct pf_branch_step *s, uint64_t made)
+{
+	struct found was = { STEAL(s->head), s->dir }, f = { NULL };
+	struct pf_stat base;
+
+	s->dir = (struct pf_stat){ 0 };
+	int r = pf_store_stat(b->st, b->versions, &s->dir);
+	s->ended = pf_time_steady_ns();
+	bool known = r == 0 && was.head && s->ended - s->began < STEP_MAX_NS;
+
+	f.dir = s->dir;
+	if (known && made) {
+		/*
+		 * Nobody has made this number free again, having taken it and gone on: they would have removed the base first, unless a tag
+		 * holds it, and left a next version, unless that was removed too.
+		 */
+		known = was.head->version + 1 == made && pf_store_stat(b->st, was.head->name, &base) == 0 &&
+			pf_stat_same(&base, &was.head->st) &&
+			open_manifest(b, made, was.head->v2, &f.head, NULL) == 0 && still_there(b, &f) > 0;
+	} else if (known) {
+		f.head = pf_manifest_ref(was.head);
+	}
+	if (known)
+		put_last(b, &was, f);
+	else
+		found_release(&f);
+	found_release(&was);
+	return known;
 }
 
 int pf_branch_version(struct pf_branch *b, uint64_t version, struct pf_manifest **out, struct pf_why *why)

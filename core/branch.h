@@ -42,6 +42,24 @@ int pf_branch_head(struct pf_branch *b, struct pf_manifest **out, struct pf_why 
 /* The manifest of a given version (either scheme). -ENOENT if it is not there. */
 int pf_branch_version(struct pf_branch *b, uint64_t version, struct pf_manifest **out, struct pf_why *why);
 
+/*
+ * One step of our own in _versions/ (publish.c): what it does to the directory is then no reason to list it again. Looked at before and after,
+ * with nothing but the step in between, so that whatever others do is still noticed, but for what falls within the instant of the step; a
+ * step that took longer is not trusted. The time of the directory after it is what the file system's clock said between `began` and `ended`.
+ */
+struct pf_branch_step {
+	struct pf_manifest
+		*head; /* of pf_branch_head, still good when the step began; counted, until it ends. NULL: not known */
+	struct pf_stat dir;   /* _versions/ before it; then after it, zero if that could not be read */
+	int64_t began, ended; /* pf_time_steady_ns */
+};
+void pf_branch_step_begin(struct pf_branch *b, struct pf_branch_step *s);
+/*
+ * `made`: the version whose name the step made in the scheme of the head, 0: none. True if the head is known without another look: the one of
+ * before, or the version that was made on it and that it can now only be followed by others.
+ */
+bool pf_branch_step_end(struct pf_branch *b, struct pf_branch_step *s, uint64_t made);
+
 /* All attached versions in _versions/, ascending; *v is malloc'ed and belongs to the caller. One scan. -EBADMSG on mixed naming schemes. */
 struct pf_version_entry {
 	uint64_t version;

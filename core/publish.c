@@ -22,6 +22,7 @@ struct attempt {
 	char *txn_dir, *txn_staged, *txn_file;
 	char *versions, *staged, *file;
 	char *file_v2, *hint_staged, *hint; /* file_v2: `file` in the other scheme; NULL if the table has V2 names */
+	bool known; /* the version was made on the head, and nobody came in between (pf_branch_step_end) */
 	bool renamed; /* the version's file got or lost a name after the one it was published by: its change time says nothing */
 };
 
@@ -194,11 +195,14 @@ static int stage_manifest(struct attempt *a, struct pf_why *why)
 {
 	_cleanup_(patches_release) struct patches p = { .bytes = { PF_BUF_INIT } };
 	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
+	struct pf_branch_step step;
 
 	int r = make_patches(a, &p);
 	if (r < 0)
 		return r;
+	pf_branch_step_begin(a->b, &step);
 	r = pf_store_create(a->st, a->staged, &sg);
+	pf_branch_step_end(a->b, &step, 0);
 	if (r < 0)
 		return failed(why, r, "create", a->staged);
 	struct pf_splice how = {
@@ -280,8 +284,11 @@ static int put_in_place(struct attempt *a, struct pf_why *why)
 	_cleanup_(sight_release) struct sight s = { NULL }, again = { NULL };
 	const char *uuid = a->p->txn->uuid;
 	struct pf_why inner = PF_WHY_INIT;
+	struct pf_branch_step step;
 
+	pf_branch_step_begin(a->b, &step);
 	int link = pf_store_link(a->st, a->staged, a->file);
+	a->known = pf_branch_step_end(a->b, &step, link == 0 ? a->version : 0) && link == 0;
 	if (link == 0)
 		return 0;
 	int r = find(a->b, a->version, uuid, &s, &inner);
@@ -363,7 +370,7 @@ static int confirm(struct attempt *a, struct pf_manifest **out, struct pf_why *w
 	r = find(a->b, a->version, a->p->txn->uuid, &s, &inner);
 	if (r == 0)
 		return lost(a, why);
-	if (r > 0)
+	if (r > 0 && !a->known)
 		r = on_line(a->b, &s, a->renamed ? s.m->st.mtime_ns : s.m->st.ctime_ns);
 	if (r < 0)
 		return unknown(why, a->version, a->p->txn->uuid, inner.text[0] ? inner.text : strerror(-r));
@@ -392,6 +399,7 @@ static void write_hint(struct attempt *a)
 int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manifest **out, struct pf_why *why)
 {
 	_cleanup_(attempt_release) struct attempt a = { .b = b, .st = pf_branch_store(b), .p = p };
+	struct pf_branch_step step;
 
 	int r = pf_flags_writable(p->base->writer_flags, why);
 	if (r < 0)
@@ -415,10 +423,12 @@ int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manife
 	if (r == -EINPROGRESS)
 		return r;
 
+	pf_branch_step_begin(a.b, &step);
 	pf_store_unlink(a.st, a.staged);
-	if (r == 0) {
+	if (r == 0)
 		write_hint(&a);
-	} else {
+	pf_branch_step_end(a.b, &step, 0);
+	if (r < 0) {
 		pf_store_unlink(a.st, a.txn_staged);
 		pf_store_unlink(a.st, a.txn_file);
 	}

@@ -26,8 +26,11 @@ int pf_time_cmp(struct pf_time a, struct pf_time b);
 /* Within years 0001 to 9999 and a sane nsec: what a stored Timestamp must satisfy. */
 bool pf_time_valid(struct pf_time t);
 
-/* The clock, CLOCK_REALTIME. The only place in core that reads it. */
+/* The clock, CLOCK_REALTIME. This and the next are the only places in core that read clocks. */
 struct pf_time pf_time_now(void);
+
+/* Nanoseconds of a clock that only goes forward (CLOCK_MONOTONIC), to measure how long something took. */
+int64_t pf_time_steady_ns(void);
 
 /*
  * Parse all `len` bytes of s: RFC 3339 with `Z` or an offset (any case, 1 to 9 fraction digits), `@SECONDS`, or `+N` with

@@ -27,6 +27,14 @@ struct pf_time pf_time_now(void)
 	return (struct pf_time){ .sec = ts.tv_sec, .nsec = (int32_t)ts.tv_nsec };
 }
 
+int64_t pf_time_steady_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * NSEC + ts.tv_nsec;
+}
+
 /*
  * The calendar is counted here, not by timegm and gmtime: those follow TZ into zones with leap seconds. Years begin
  * in March; 153 days are five months of it, wherever one starts.
