@@ -22,6 +22,7 @@ struct attempt {
 	char *txn_dir, *txn_staged, *txn_file;
 	char *versions, *staged, *file;
 	char *file_v2, *hint_staged, *hint; /* file_v2: `file` in the other scheme; NULL if the table has V2 names */
+	struct pf_branch_step staging;	    /* the creation of `staged` */
 	bool known; /* the version was made on the head, and nobody came in between (pf_branch_step_end) */
 	bool renamed; /* the version's file got or lost a name after the one it was published by: its change time says nothing */
 };
@@ -195,14 +196,13 @@ static int stage_manifest(struct attempt *a, struct pf_why *why)
 {
 	_cleanup_(patches_release) struct patches p = { .bytes = { PF_BUF_INIT } };
 	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
-	struct pf_branch_step step;
 
 	int r = make_patches(a, &p);
 	if (r < 0)
 		return r;
-	pf_branch_step_begin(a->b, &step);
+	pf_branch_step_begin(a->b, &a->staging);
 	r = pf_store_create(a->st, a->staged, &sg);
-	pf_branch_step_end(a->b, &step, 0);
+	pf_branch_step_end(a->b, &a->staging, 0);
 	if (r < 0)
 		return failed(why, r, "create", a->staged);
 	struct pf_splice how = {
@@ -251,13 +251,17 @@ static int find(struct pf_branch *b, uint64_t version, const char *uuid, struct 
 	return r < 0 ? r : strcmp(txn.uuid, uuid) == 0;
 }
 
+/* What clocks may differ by without having been set: ticks, and what passes between a look and the time that is looked at. */
+#define CLOCK_SLACK_NS 100000000
+
 /*
  * Is our version, s->m, part of the line that leads to the head? A writer that was held up can find its number free again, because others
  * took it, went on and cleaned it up; its file then lies in a gap where nobody reads it (cases-open A09). Whoever continues the line reads
- * our version first, so the next version's bytes are not older than the name of ours, which it got at `named_ns`. Both times come from
- * one file system. 1 yes, 0 no, or storage's error.
+ * our version first, so the next version's bytes are not older than the name of ours, whose time is that of its last change, `named_ns`; and
+ * what is older than that name stood above it before. All times are of one file system. 1 yes, 0 no, -EINPROGRESS if the times do not tell, or
+ * storage's error.
  */
-static int on_line(struct pf_branch *b, const struct sight *s, int64_t named_ns)
+static int on_line(struct pf_branch *b, const struct sight *s, int64_t named_ns, struct pf_why *why)
 {
 	_cleanup_(pf_freep) char *next = NULL;
 	char base[PF_MANIFEST_NAME_MAX];
@@ -269,9 +273,15 @@ static int on_line(struct pf_branch *b, const struct sight *s, int64_t named_ns)
 	int r = name(&next, "%s_versions/%s", pf_branch_dir(b), base);
 	if (r == 0)
 		r = pf_store_stat(pf_branch_store(b), next, &st);
-	if (r == -ENOENT)
+	if (r == 0 && st.mtime_ns >= named_ns)
+		return 1;
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if ((r == 0 ? st.mtime_ns : s->head->st.mtime_ns) < named_ns - CLOCK_SLACK_NS)
 		return 0;
-	return r < 0 ? r : st.mtime_ns >= named_ns;
+	return pf_why_set(why, -EINPROGRESS,
+			  "the times of the files do not tell whether the head, %" PRIu64 ", was made from it",
+			  s->head->version);
 }
 
 static int lost(const struct attempt *a, struct pf_why *why)
@@ -356,6 +366,28 @@ static int make_durable(struct attempt *a, struct pf_why *why)
 	return r < 0 ? unknown(why, a->version, a->p->txn->uuid, strerror(-r)) : 0;
 }
 
+/*
+ * The same for the attempt at hand, on_line's times being good only if the file system's clock, which may be another host's, went on as ours
+ * did: set back, it makes those who followed us look older than we are.
+ */
+static int still_on_line(struct attempt *a, const struct sight *s, struct pf_why *why)
+{
+	struct pf_branch_step now;
+
+	if (a->known || s->head->version == s->m->version)
+		return 1;
+	pf_branch_step_begin(a->b, &now);
+	pf_store_unlink(a->st, a->staged);
+	pf_branch_step_end(a->b, &now, 0);
+	int64_t passed = now.began - a->staging.ended, theirs = now.dir.mtime_ns - a->staging.dir.mtime_ns;
+	if (a->renamed || !a->staging.dir.ino || theirs < passed - CLOCK_SLACK_NS)
+		return pf_why_set(why, -EINPROGRESS,
+				  "others went on to version %" PRIu64
+				  " while a clock was set back, or names were changed",
+				  s->head->version);
+	return on_line(a->b, s, s->m->st.ctime_ns, why);
+}
+
 /* The version has its name. Make that last, and see with the eyes of a reader that it does. */
 static int confirm(struct attempt *a, struct pf_manifest **out, struct pf_why *why)
 {
@@ -370,8 +402,8 @@ static int confirm(struct attempt *a, struct pf_manifest **out, struct pf_why *w
 	r = find(a->b, a->version, a->p->txn->uuid, &s, &inner);
 	if (r == 0)
 		return lost(a, why);
-	if (r > 0 && !a->known)
-		r = on_line(a->b, &s, a->renamed ? s.m->st.mtime_ns : s.m->st.ctime_ns);
+	if (r > 0)
+		r = still_on_line(a, &s, &inner);
 	if (r < 0)
 		return unknown(why, a->version, a->p->txn->uuid, inner.text[0] ? inner.text : strerror(-r));
 	if (r == 0) {
@@ -419,7 +451,7 @@ int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manife
 		r = put_in_place(&a, why);
 	if (r == 0)
 		r = confirm(&a, out, why);
-	/* While the outcome is open nothing is removed: whatever there is may be what the version consists of (cases-open A11). */
+	/* While the outcome is open, whatever there is may be what the version consists of, and stays (cases-open A11). */
 	if (r == -EINPROGRESS)
 		return r;
 
@@ -454,9 +486,9 @@ int pf_publish_settle(struct pf_branch *b, uint64_t version, const char *uuid, s
 		return 0;
 	}
 	if (r > 0)
-		r = on_line(b, &s, s.m->st.ctime_ns);
-	if (r == 0)
-		return 0; /* in a gap; its file is left alone, which is right even if that was wrong */
+		r = on_line(b, &s, s.m->st.ctime_ns, &inner);
+	if (r == 0) /* in a gap, if the clock was not set back meanwhile: nobody has watched it */
+		r = -EINPROGRESS;
 	if (r > 0)
 		r = pf_store_sync_dir(pf_branch_store(b), versions);
 	if (r < 0)

@@ -29,7 +29,8 @@ struct pf_publish {
  * Try to make base->version + 1.
  *   0             it is the next version, durable, read back; *out is it
  *   -ESTALE       known lost: somebody else has that version, or ours is not on the head's line; nothing of ours is left
- *   -EINPROGRESS  it may have landed (link, fsync or read-back reported an error): settle by txn uuid, see pf_publish_settle
+ *   -EINPROGRESS  it may have landed (link, fsync or read-back reported an error; or others have gone on, and the times of files do not tell
+ *                 whether from ours): settle by txn uuid, see pf_publish_settle
  *   other         known not committed; storage's error
  */
 int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manifest **out, struct pf_why *why);

@@ -8,7 +8,7 @@ static struct pf_inode *inode_new(struct pf_ramfs *fs, bool is_dir)
 	if (!ino)
 		return NULL;
 	ino->refs = 1;
-	fs->clock_ns++;
+	fs->clock_ns += PF_RAMFS_TICK_NS;
 	ino->st = (struct pf_stat){
 		.dev = 1,
 		.ino = ++fs->last_ino,
@@ -59,7 +59,7 @@ void pf_ramfs_release(struct pf_ramfs *fs)
 
 static void changed(struct pf_ramfs *fs, struct pf_inode *ino)
 {
-	ino->st.mtime_ns = ino->st.ctime_ns = ++fs->clock_ns;
+	ino->st.mtime_ns = ino->st.ctime_ns = fs->clock_ns += PF_RAMFS_TICK_NS;
 }
 
 void pf_inode_stat(const struct pf_inode *ino, struct pf_stat *out)
@@ -179,7 +179,7 @@ static int entry_add(struct pf_ramfs *fs, const char *name, struct pf_inode *ino
 	struct pf_ramfs_entry *e = fs->entries + place_of(fs, hash);
 	memmove(e + 1, e, (size_t)(fs->entries + fs->n++ - e) * sizeof(*e));
 	*e = (struct pf_ramfs_entry){ .hash = hash, .name = copy, .inode = pf_inode_ref(ino) };
-	ino->st.ctime_ns = ++fs->clock_ns;
+	ino->st.ctime_ns = fs->clock_ns += PF_RAMFS_TICK_NS;
 	changed(fs, dir);
 	return 0;
 }
@@ -210,7 +210,7 @@ int pf_ramfs_unlink(struct pf_ramfs *fs, const char *name)
 	struct pf_ramfs_entry *e = find(fs, name, strlen(name));
 	free(e->name);
 	memmove(e, e + 1, (size_t)(fs->entries + --fs->n - e) * sizeof(*e));
-	ino->st.ctime_ns = ++fs->clock_ns;
+	ino->st.ctime_ns = fs->clock_ns += PF_RAMFS_TICK_NS;
 	pf_inode_unref(ino);
 	changed(fs, dir);
 	return 0;

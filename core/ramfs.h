@@ -34,6 +34,8 @@ struct pf_ramfs {
 	int64_t clock_ns; /* a tick for every change */
 };
 
+#define PF_RAMFS_TICK_NS 1000000000 /* so that no two changes are too close to tell their order (publish.c) */
+
 int pf_ramfs_init(struct pf_ramfs *fs); /* 0 or -ENOMEM */
 void pf_ramfs_release(struct pf_ramfs *fs);
 

@@ -382,6 +382,14 @@ int pf_store_mem_del(struct pf_store *st, const char *name)
 	return r;
 }
 
+void pf_store_mem_set_clock(struct pf_store *st, int64_t by_ns)
+{
+	struct mem *m = mem_of(st);
+	pthread_mutex_lock(&m->lock);
+	m->fs.clock_ns += by_ns;
+	pthread_mutex_unlock(&m->lock);
+}
+
 void pf_store_mem_fault(struct pf_store *st, unsigned nth, enum pf_fault kind, int err, bool forever)
 {
 	struct mem *m = mem_of(st);

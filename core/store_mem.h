@@ -1,7 +1,7 @@
 /*
  * A store in memory for tests: same contract as store.h, plus faults. Call N is the Nth call of the vtable (any of open, read, stat,
  * list, create, write, copy, sync, link, rename, unlink, mkdir, sync_dir), counted from 1. Times are ticks of a counter, one for
- * every change, so that nothing depends on the clock.
+ * every change, so that nothing depends on the clock; a tick is a second.
  */
 #ifndef PF_STORE_MEM_H
 #define PF_STORE_MEM_H
@@ -25,6 +25,9 @@ enum pf_fault {
  * disk is gone: the later ones have no effect).
  */
 void pf_store_mem_fault(struct pf_store *st, unsigned nth, enum pf_fault kind, int err, bool forever);
+
+/* Set the clock of file times, forward or, below 0, back. */
+void pf_store_mem_set_clock(struct pf_store *st, int64_t by_ns);
 
 /* Calls made so far. */
 unsigned pf_store_mem_calls(const struct pf_store *st);

@@ -133,12 +133,80 @@ static void test_holes(void **state)
 	}
 }
 
+/*
+ * Others go on from ours before we have looked back, and others did something before: now only the times of the files can tell that ours was not
+ * in their way. Where these do not, what others may have built on stays.
+ */
+struct followed {
+	int64_t set_clock; /* seconds, before the others */
+	uint64_t to, gone; /* their last version, and those after ours that they have removed again */
+	int want;
+	bool done;
+};
+
+static void be_followed(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct followed *f = arg;
+	char gone[TABLE_NAME_MAX];
+
+	if (strcmp(op, "create") == 0 && strstr(name, "_transactions/"))
+		assert_int_equal(pf_store_mem_put(st, "_versions/.tmp-of-others", "x", 1), 0);
+	if (f->done || strcmp(op, "sync_dir") != 0 || strcmp(name, "_versions") != 0)
+		return;
+	f->done = true;
+	/* Not whole ticks: no two times are the same by accident. */
+	pf_store_mem_set_clock(st, f->set_clock * 1000000000 + 1);
+	for (uint64_t v = 7; v <= f->to; v++)
+		others_commit(st, v);
+	for (uint64_t v = 7; v < 7 + f->gone; v++) {
+		struct table_version t = { .version = v };
+		assert_int_equal(pf_store_mem_del(st, table_manifest_name(&t, gone)), 0);
+	}
+}
+
+static void test_followed(void **state)
+{
+	static const struct followed rows[] = {
+		{ 0, 7, 0, 0 },
+		{ 0, 9, 0, 0 },
+		{ 3600, 9, 0, 0 },
+		{ -3600, 7, 0, -EINPROGRESS },
+		{ -3600, 9, 0, -EINPROGRESS },
+		{ -3600, 9, 2, -EINPROGRESS },
+		{ 0, 9, 2, -EINPROGRESS }, /* the next version is gone: a tag may hold ours */
+		{ 0, 8, 1, -EINPROGRESS },
+	};
+	static const struct table_version like = { 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct followed f = rows[i];
+		struct pf_why why = PF_WHY_INIT;
+		struct pf_manifest *m;
+		struct attempt w;
+
+		new_attempt(&w, &like);
+		pf_store_mem_set_hook(w.st, be_followed, &f);
+		int r = publish(&w, &m, &why);
+		heal(w.st);
+		pf_manifest_unref(m);
+		if (r != f.want || !f.done || !exists(w.st, V6) || !exists(w.st, TXN_6) || seen_by(w.b) != f.to)
+			fail_msg("row %zu: %d (%s), head %d", i, r, why.text, (int)seen_by(w.b));
+		/* Looking again later gives no other answer, and takes nothing away. */
+		if (r < 0) {
+			assert_int_equal(pf_publish_settle(w.b, 6, UUID, &m, NULL), -EINPROGRESS);
+			assert_true(exists(w.st, V6) && exists(w.st, TXN_6));
+		}
+		close_attempt(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_own_commits),
 		cmocka_unit_test(test_two_committers),
 		cmocka_unit_test(test_holes),
+		cmocka_unit_test(test_followed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
