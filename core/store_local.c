@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define COPY_CHUNK (1024 * 1024)
@@ -143,9 +144,18 @@ static void local_close(struct pf_file *f)
 
 static int local_stat(struct pf_store *st, const char *name, struct pf_stat *out)
 {
-	struct stat sb;
-	if (TEMP_FAILURE_RETRY(fstatat(root_of(st), name, &sb, 0)) < 0)
+	struct statx x;
+	/* What storage has at this moment: a network file system would else answer from attributes it read up to a minute ago. */
+	if (TEMP_FAILURE_RETRY(statx(root_of(st), name, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &x)) < 0)
 		return -errno;
+	struct stat sb = {
+		.st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
+		.st_ino = x.stx_ino,
+		.st_mode = x.stx_mode,
+		.st_size = (off_t)x.stx_size,
+		.st_mtim = { x.stx_mtime.tv_sec, x.stx_mtime.tv_nsec },
+		.st_ctim = { x.stx_ctime.tv_sec, x.stx_ctime.tv_nsec },
+	};
 	fill_stat(&sb, out);
 	return 0;
 }
