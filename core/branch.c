@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "flags.h"
 
@@ -20,9 +21,10 @@ struct pf_branch {
 	char *name; /* NULL: main */
 	char *dir;
 	char *versions;		/* the directory */
-	pthread_mutex_t lock;	/* guards `last` */
+	pthread_mutex_t lock;	/* guards `last` and `mixed` */
 	pthread_mutex_t search; /* one search at a time: whoever waited finds its result in `last` */
 	struct found last;
+	struct pf_stat mixed; /* _versions/ as it was when both naming schemes were in it, and stayed */
 };
 
 /* The name in the store of a version's manifest, malloc'ed. */
@@ -41,7 +43,8 @@ static int not_a_table(const struct pf_branch *b, struct pf_why *why)
 
 struct scan {
 	struct pf_branch *b;
-	bool seen[2]; /* a name of scheme V1, of V2 */
+	struct pf_stat dir; /* before it was listed */
+	bool seen[2];	    /* a name of scheme V1, of V2 */
 	struct pf_version_entry example[2], newest;
 	struct pf_version_entry *v; /* all of them, if keep */
 	size_t n, cap;
@@ -73,27 +76,73 @@ static int scan_name(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
-/* List _versions/ once. -ENOENT if no version is in it. */
+static int list_versions(struct scan *s)
+{
+	struct pf_branch *b = s->b;
+
+	s->seen[0] = s->seen[1] = false;
+	s->n = 0;
+	int r = pf_store_stat(b->st, b->versions, &s->dir);
+	return r < 0 ? r : pf_store_list(b->st, b->versions, scan_name, s);
+}
+
+/* Lance's migration to V2 names shows both schemes until it is through. Whoever shows them for longer than a second is not at it. */
+#define MIGRATION_PAUSE_MAX_MS 512 /* each pause is twice the one before */
+
+static bool was_mixed(struct pf_branch *b, const struct pf_stat *dir)
+{
+	pthread_mutex_lock(&b->lock);
+	bool same = pf_stat_same(&b->mixed, dir);
+	pthread_mutex_unlock(&b->lock);
+	return same;
+}
+
+static int refuse_mixed(const struct scan *s, struct pf_why *why)
+{
+	char v1[PF_MANIFEST_NAME_MAX], v2[PF_MANIFEST_NAME_MAX];
+
+	pthread_mutex_lock(&s->b->lock);
+	s->b->mixed = s->dir;
+	pthread_mutex_unlock(&s->b->lock);
+	pf_manifest_name_format(s->example[0].version, false, v1);
+	pf_manifest_name_format(s->example[1].version, true, v2);
+	return pf_why_set(why, -EBADMSG,
+			  "%s/: expected one naming scheme, found both: V1 (%s) and V2 (%s). Lance refuses such a "
+			  "table too; finish its migrate_manifest_paths_v2",
+			  s->b->versions, v1, v2);
+}
+
+/* List _versions/. -ENOENT if no version is in it, -EBADMSG if both naming schemes are, and stay. */
 static int scan_versions(struct scan *s, struct pf_why *why)
 {
 	struct pf_branch *b = s->b;
 
-	int r = pf_store_list(b->st, b->versions, scan_name, s);
-	if (r == -ENOENT || r == -ENOTDIR)
-		return not_a_table(b, why);
-	if (r < 0)
-		return pf_why_set(why, r, "%s/: %s", b->versions, strerror(-r));
-	if (s->seen[0] && s->seen[1]) {
-		char v1[PF_MANIFEST_NAME_MAX], v2[PF_MANIFEST_NAME_MAX];
-		pf_manifest_name_format(s->example[0].version, false, v1);
-		pf_manifest_name_format(s->example[1].version, true, v2);
-		return pf_why_set(
-			why, -EBADMSG,
-			"%s/: expected one naming scheme, found both: V1 (%s) and V2 (%s). Lance refuses such a "
-			"table too; finish its migrate_manifest_paths_v2",
-			b->versions, v1, v2);
+	for (unsigned ms = 1;; ms *= 2) {
+		int r = list_versions(s);
+		if (r == -ENOENT || r == -ENOTDIR)
+			return not_a_table(b, why);
+		if (r < 0)
+			return pf_why_set(why, r, "%s/: %s", b->versions, strerror(-r));
+		if (!s->seen[0] || !s->seen[1])
+			return s->seen[0] || s->seen[1] ? 0 : not_a_table(b, why);
+		if (ms > MIGRATION_PAUSE_MAX_MS || was_mixed(b, &s->dir))
+			return refuse_mixed(s, why);
+		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
 	}
-	return s->seen[0] || s->seen[1] ? 0 : not_a_table(b, why);
+}
+
+/* The one after *e, in either scheme. 0 or -ENOENT. V1 is asked for first: a migration goes from there to V2. */
+static int next_version(struct pf_branch *b, const struct pf_version_entry *e, struct pf_version_entry *out)
+{
+	struct pf_stat st;
+	int r = -ENOENT;
+
+	for (int v2 = 0; r == -ENOENT && v2 <= 1 && e->version < UINT64_MAX; v2++) {
+		*out = (struct pf_version_entry){ e->version + 1, v2 };
+		_cleanup_(pf_freep) char *path = manifest_path(b, out->version, out->v2);
+		r = path ? pf_store_stat(b->st, path, &st) : -ENOMEM;
+	}
+	return r;
 }
 
 /* A manifest of this branch whose flags allow reading. */
@@ -186,16 +235,19 @@ static void put_last(struct pf_branch *b, const struct found *was, struct found 
 static int search(struct pf_branch *b, const struct found *known, struct found *out, struct pf_why *why)
 {
 	struct scan s = { .b = b };
+	struct pf_version_entry next;
 	struct found f = { NULL };
 	struct pf_stat st;
 
-	int r = pf_store_stat(b->st, b->versions, &f.dir);
-	if (r < 0)
-		return r == -ENOENT || r == -ENOTDIR ? not_a_table(b, why)
-						     : pf_why_set(why, r, "%s/: %s", b->versions, strerror(-r));
-	r = scan_versions(&s, why);
+	int r = scan_versions(&s, why);
 	if (r < 0)
 		return r;
+	/* A name that a migration changes while the directory is listed can be missed under both. */
+	while ((r = next_version(b, &s.newest, &next)) == 0)
+		s.newest = next;
+	if (r != -ENOENT)
+		return pf_why_set(why, r, "%s/: %s", b->versions, strerror(-r));
+	f.dir = s.dir;
 	if (known->head && known->head->version == s.newest.version && known->head->v2 == s.newest.v2 &&
 	    pf_store_stat(b->st, known->head->name, &st) == 0 && pf_stat_same(&st, &known->head->st)) {
 		f.head = pf_manifest_ref(known->head);

@@ -175,6 +175,96 @@ static void test_mixed_names(void **state)
 	free(v);
 }
 
+/* Lance's migrate_manifest_paths_v2 as it runs: at list `at` it changes the first name, at list `end` the last. */
+struct migration {
+	unsigned at, end, lists;
+};
+
+static void rename_to_v2(struct pf_store *st, uint64_t version)
+{
+	delete (st, version, true);
+	put(st, version, false);
+}
+
+static void migrate(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct migration *g = arg;
+
+	if (strcmp(op, "list") != 0)
+		return;
+	g->lists++;
+	if (g->lists == g->at)
+		rename_to_v2(st, 2);
+	if (g->lists != g->end)
+		return;
+	rename_to_v2(st, 1);
+	rename_to_v2(st, 3);
+}
+
+static void test_migration(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ .v1 = true });
+	_cleanup_(pf_branch_freep) struct pf_branch *b = open_main(st), *other = open_main(st);
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	struct migration g = { 1, 4 };
+	struct pf_version_entry *v;
+	size_t n;
+
+	pf_store_mem_set_hook(st, migrate, &g);
+	put_text(st, "_versions/changed", "");
+	assert_int_equal(pf_branch_head(b, &m, NULL), 0);
+	assert_string_equal(m->name, "_versions/18446744073709551612.manifest");
+	assert_int_equal(g.lists, 4);
+
+	_cleanup_(pf_store_freep) struct pf_store *again = table_new(3, &(struct table_version){ .v1 = true });
+	_cleanup_(pf_branch_freep) struct pf_branch *third = open_main(again);
+	g = (struct migration){ 1, 5 };
+	pf_store_mem_set_hook(again, migrate, &g);
+	assert_int_equal(pf_branch_versions(third, &v, &n, NULL), 0);
+	assert_true(n == 3 && v[0].v2 && v[1].v2 && v[2].v2 && v[2].version == 3);
+	free(v);
+	assert_int_equal(head_of(other), 3);
+}
+
+/* One that was cut short is waited for once, not by every request. */
+static void test_migration_cut_short(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ .v1 = true });
+	_cleanup_(pf_branch_freep) struct pf_branch *b = open_main(st);
+	struct pf_manifest *m = NULL;
+	struct migration g = { 1, 100 };
+
+	pf_store_mem_set_hook(st, migrate, &g);
+	put_text(st, "_versions/changed", "");
+	assert_int_equal(pf_branch_head(b, &m, NULL), -EBADMSG);
+	assert_true(g.lists > 5);
+	g.lists = 1;
+	assert_int_equal(pf_branch_head(b, &m, NULL), -EBADMSG);
+	assert_int_equal(g.lists, 2);
+	put_text(st, "_versions/changed", "somebody is at it again");
+	pf_store_mem_set_hook(st, NULL, NULL);
+	rename_to_v2(st, 1);
+	rename_to_v2(st, 3);
+	assert_int_equal(head_of(b), 3);
+}
+
+/* Version 4 is under its V1 name when the names before it are listed and under its V2 name when those behind are. */
+static void miss_4(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	if (strcmp(op, "stat") == 0 && strcmp(name, "_versions/4.manifest") == 0)
+		put(st, 4, false);
+}
+
+static void test_missed_by_the_list(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ .v1 = true });
+	_cleanup_(pf_branch_freep) struct pf_branch *b = open_main(st);
+
+	put_text(st, "_versions/changed", "");
+	pf_store_mem_set_hook(st, miss_4, NULL);
+	assert_int_equal(head_of(b), 4);
+}
+
 /* Nothing is read again while nothing changes, and everything is asked for. */
 static void test_unchanged(void **state)
 {
@@ -473,14 +563,15 @@ static void test_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fixtures),	cmocka_unit_test(test_bystanders),
-		cmocka_unit_test(test_not_a_table),	cmocka_unit_test(test_mixed_names),
-		cmocka_unit_test(test_unchanged),	cmocka_unit_test(test_one_walk),
-		cmocka_unit_test(test_others_commit),	cmocka_unit_test(test_same_tick),
-		cmocka_unit_test(test_head_vanishes),	cmocka_unit_test(test_damaged_head),
-		cmocka_unit_test(test_version),		cmocka_unit_test(test_named_branch),
-		cmocka_unit_test(test_inside_a_branch), cmocka_unit_test(test_storage_fails),
-		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_fixtures),	   cmocka_unit_test(test_bystanders),
+		cmocka_unit_test(test_not_a_table),	   cmocka_unit_test(test_mixed_names),
+		cmocka_unit_test(test_migration),	   cmocka_unit_test(test_migration_cut_short),
+		cmocka_unit_test(test_missed_by_the_list), cmocka_unit_test(test_unchanged),
+		cmocka_unit_test(test_one_walk),	   cmocka_unit_test(test_others_commit),
+		cmocka_unit_test(test_same_tick),	   cmocka_unit_test(test_head_vanishes),
+		cmocka_unit_test(test_damaged_head),	   cmocka_unit_test(test_version),
+		cmocka_unit_test(test_named_branch),	   cmocka_unit_test(test_inside_a_branch),
+		cmocka_unit_test(test_storage_fails),	   cmocka_unit_test(test_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
