@@ -43,7 +43,7 @@ at() {
 	local time=$1
 	shift
 	# The sanitizer wants to be the first library.
-	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 faketime -f "$time" "$@"
+	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 faketime -m -f "$time" "$@"
 }
 
 # Wait until a command succeeds, for twenty seconds at most.
@@ -93,12 +93,11 @@ manifest_of() {
 }
 
 # unprivileged COMMAND...: modes of files count, also for root.
+unprivileged=()
+# shellcheck disable=SC2054 # a list of setpriv's, in one word
+[[ $(id -u) -ne 0 ]] || unprivileged=(setpriv --bounding-set=-dac_override,-dac_read_search)
 unprivileged() {
-	if [[ $(id -u) -eq 0 ]]; then
-		setpriv --bounding-set=-dac_override,-dac_read_search "$@"
-	else
-		"$@"
-	fi
+	"${unprivileged[@]}" "$@"
 }
 
 # Every file of the table with its content, to be compared before and after.

@@ -29,8 +29,7 @@ static int request_from_words(const struct args *a, struct pf_request *q, struct
 	return q->label ? 0 : -ENOMEM;
 }
 
-/* On a named branch a saved request says which, so that it cannot land on another, or on a later one of that name. */
-static int name_branch(struct ctl *c, struct pf_request *q, struct pf_why *why)
+int request_name_branch(struct ctl *c, struct pf_request *q, struct pf_why *why)
 {
 	const char *name = pf_branch_name(c->branch);
 
@@ -77,7 +76,7 @@ int cmd_request(struct ctl *c, const struct args *a)
 	if (r == 0)
 		r = ctl_open(c, &why);
 	if (r == 0)
-		r = name_branch(c, &q, &why);
+		r = request_name_branch(c, &q, &why);
 	if (r == 0 && !q.has_source && !args_value(a, "floating"))
 		r = name_head(c, &q, &why);
 	if (r == 0)
@@ -181,7 +180,7 @@ int cmd_register(struct ctl *c, const struct args *a)
 	if (r == 0)
 		r = open_for(c, &op.request, &why);
 	if (r == 0 && words)
-		r = name_branch(c, &op.request, &why);
+		r = request_name_branch(c, &op.request, &why);
 	if (r == 0)
 		r = ctl_commit(c, &op, 1, &answer, &why);
 	if (r < 0)

@@ -54,6 +54,14 @@ static const struct opt snapshots_options[] = {
 	{ NULL },
 };
 
+static const struct opt run_options[] = {
+	{ "for", 0, "D", "how long the pin holds after the last renewal: a number with unit s, m, h or d" },
+	{ "label", 0, "LABEL", "what the pin is for" },
+	{ "strict", 0, NULL, "stop CMD when its pin is not held any more; status 75" },
+	{ "no-guard", 0, NULL, "put no tag on the source: old cleaners may delete what the pin keeps" },
+	{ NULL },
+};
+
 static const struct opt watch_options[] = {
 	{ "interval", 0, "D", "look that often: a number with unit s, m, h or d (1s)" },
 	{ "count", 'n', "COUNT", "end after so many changes; with 0 only tell the state" },
@@ -155,6 +163,21 @@ const struct command commands[] = {
 		.synopsis = "[--apply]",
 		.summary = "list the pins whose time has passed; with --apply remove them",
 		.options = expire_options,
+	},
+	{
+		.name = "run",
+		.run = cmd_run,
+		.synopsis = "--for D [--label LABEL] [--strict] [--no-guard] [--] CMD [ARG...]",
+		.summary = "hold a pin on the head while a command runs",
+		.text = "Registers a pin, reads that it is held, and runs CMD with PINFS_PIN_ID and PINFS_DATASET\n"
+			"in its environment. Renews the pin when half its time is over, for D from then on. When\n"
+			"CMD returns 0 the pin is released, else it is kept, and how to release it is printed.\n"
+			"Exit status: CMD's; 128+N if signal N ended it; 127 not found, 126 cannot be run; 75 stopped\n"
+			"by --strict; of register, if there is no pin: then CMD is not started.\n",
+		.min = 1,
+		.max = -1,
+		.rest = true,
+		.options = run_options,
 	},
 	{
 		.name = "snapshots",

@@ -29,7 +29,7 @@ static int run(struct ctl *c, int argc, char **argv)
 
 	/* The command's last word stands where getopt expects the program's name. */
 	first += used - 1;
-	if (args_parse(c, cmd, argc - first, argv + first, false, &a) < 0)
+	if (args_parse(c, cmd, argc - first, argv + first, cmd->rest, &a) < 0)
 		return EXIT_USAGE;
 	if (c->version)
 		return cmd_version(c, &a);
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 	struct ctl c = { .dataset = getenv("PINFS_DATASET") };
 
 	open_standard_files();
-	signal(SIGPIPE, SIG_IGN); /* a commit in hand is finished and reported, whoever reads */
+	c.sigpipe = signal(SIGPIPE, SIG_IGN); /* a commit in hand is finished and reported, whoever reads */
 	int status = run(&c, argc, argv);
 	ctl_close(&c);
 	return close_stdout(&c, status);

@@ -12,7 +12,7 @@
 #include "core/commit.h"
 #include "core/render.h"
 
-enum { EXIT_NO = 1, EXIT_USAGE = 2, EXIT_DAMAGE = 3, EXIT_UNKNOWN = 76 };
+enum { EXIT_NO = 1, EXIT_USAGE = 2, EXIT_DAMAGE = 3, EXIT_AGAIN = 75, EXIT_UNKNOWN = 76 };
 
 /* One option of a command. Tables of them end with a row without name. */
 struct opt {
@@ -44,6 +44,7 @@ struct ctl {
 	const char *branch_name;
 	bool json, help, version;
 	bool no_guard;		  /* register: without a guard tag */
+	sighandler_t sigpipe;	  /* as whoever started us left it */
 	int write_error;	  /* of ctl_flush */
 	struct pf_store *store;	  /* after ctl_open_store */
 	struct pf_branch *branch; /* after ctl_open */
@@ -55,6 +56,7 @@ struct command {
 	const char *summary;  /* one line, no full stop */
 	const char *text;     /* the rest of its help, lines ended; NULL if the summary says it all */
 	int min, max;	      /* operands; max -1: any number */
+	bool rest;	      /* they are another program's: the first ends the options */
 	const struct opt *options;
 	int (*run)(struct ctl *c, const struct args *a);
 };
@@ -139,6 +141,9 @@ const char *safe(const char *s, struct pf_buf *buf);
 /* The list of `pinctl ls`: id, source version, expiry, what remains, label. Also of `expire`. */
 int pins_table_add(struct table *t, const struct pf_pin *p, struct pf_time now);
 
+/* cmd_request.c: on a named branch a request says which, so that it cannot land on another, or on a later one of that name. */
+int request_name_branch(struct ctl *c, struct pf_request *q, struct pf_why *why);
+
 /* changes.c: version, time and operation, separated by tabs, without a newline. t NULL: none, or not readable. */
 void print_version(const struct pf_manifest *m, const struct pf_txn *t);
 
@@ -172,6 +177,7 @@ int cmd_confirm(struct ctl *c, const struct args *a);
 int cmd_snapshots(struct ctl *c, const struct args *a);
 int cmd_log(struct ctl *c, const struct args *a);
 int cmd_watch(struct ctl *c, const struct args *a);
+int cmd_run(struct ctl *c, const struct args *a);
 int cmd_branch_ls(struct ctl *c, const struct args *a);
 int cmd_tag_ls(struct ctl *c, const struct args *a);
 int cmd_check(struct ctl *c, const struct args *a);

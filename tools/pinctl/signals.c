@@ -1,8 +1,6 @@
 /* Signals as something to read: no handler, nothing global, and none arrives between a look and the wait for the next. */
 #include "pinctl.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
