@@ -98,6 +98,50 @@ load pinctl_lib
 	[ "$(tree)" = "$before" ]
 }
 
+# cases-open B26.
+@test "fifty registrations of one id at a time are one pin and one version" {
+	use plain
+	pinctl enable --apply
+	local version line n pids=()
+	version=$(head_version)
+	line=$(pinctl request 2031-01-01T00:00:00Z --id "$id1")
+	for n in {1..50}; do
+		pinctl register --request "$line" >"$BATS_TEST_TMPDIR/out.$n" 2>&1 &
+		pids+=($!)
+	done
+	for n in "${pids[@]}"; do
+		wait "$n"
+	done
+	[ "$(head_version)" -eq $((version + 1)) ]
+	[ "$(pinctl ls | wc -l)" -eq 1 ]
+	pinctl register +2h --id "$id2" >/dev/null
+	got 0 register --request "$line"
+	got 1 register 2032-01-01T00:00:00Z --id "$id1"
+	[ "$(pinctl show "$id1" | jq -r .expires_at)" = 2031-01-01T00:00:00Z ]
+	[ "$(head_version)" -eq $((version + 2)) ]
+}
+
+# cases-open C32.
+@test "an interrupted command has committed or not, and can be repeated" {
+	strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
+	use_pinned
+	local version signal year=2031 pid
+	for signal in INT TERM KILL; do
+		year=$((year + 1))
+		version=$(head_version)
+		rm -f "$PINFS_DATASET"/_versions/.tmp* # of the one before
+		background env ASAN_OPTIONS=detect_leaks=0 strace -f -o /dev/null -e inject=link,linkat:delay_exit=3000000:when=1 \
+			pinctl renew "$id1" $year-01-01T00:00:00Z
+		eventually compgen -G "$PINFS_DATASET/_versions/.tmp*"
+		kill "-$signal" "$(pgrep -P "$pid")"
+		eventually gone
+		[ "$(head_version)" -le $((version + 1)) ]
+		got 0 renew "$id1" $year-01-01T00:00:00Z
+		[ "$(head_version)" -eq $((version + 1)) ]
+	done
+	got 0 check
+}
+
 @test "a saved request gets the snapshot it names, or nothing" {
 	use plain
 	pinctl enable --apply

@@ -16,10 +16,20 @@ load pinctl_lib
 		one_sentence
 		got 2 release "$word"
 		got 2 register +2h --id "$word"
+		got 2 renew "$word" +2h
+		got 2 confirm "$word"
+		got 2 log "$word"
+		got 2 release --waive "$word"
 	done
+	# One is the other but for the last digit.
+	pinctl register +2h --id "$id2" >/dev/null
+	version=$(head_version)
 	got 1 show "$nobody"
 	one_sentence
 	[ "$(head_version)" -eq "$version" ]
+	got 0 release "$id2"
+	got 0 confirm "$id1"
+	got 1 confirm "$id2"
 }
 
 # cases-open D01, D02, D05, D07, D09, D11: how each is written, and what it is.
@@ -166,13 +176,46 @@ load pinctl_lib
 		$good\0
 		\xef\xbb\xbf$good
 		{"id": "$id2"}
+		{"id": "$id2", "expires_at": "2031-01-01T00:00:00Z"}
+		{"id": 7, "id": [], "expires_at": {}, "force": true}
+		["$good"]
+		null
+		$good,
+		,$good
+		$good,label
+		$good,=x
+		$good,LABEL=x
+		$good,id=$id1
+		$good,expires_at
+		$id2,expires_at=1924992000
+		$id2,expires_at=
+		$good,label=a\0b
+		$good\0$good
+		$good\n\0
+		$good,branch=
+		$good,branch=../x
+		$good,branch_id=7
 		$good,label=%%zz
 		$good,label=%%00
 		$good,source=1
 		$good,source=0:$id1
 	END
-	head -c 1000000 /dev/zero | tr '\0' x >"$file"
+	# Long, deep, and long behind what would do.
+	for text in x '[' '{"a":' '\n' '\0' ',label=x'; do
+		printf '%s' "$good" >"$file.good"
+		printf "$text%.0s" {1..200000} >"$file"
+		cat "$file.good" "$file" >"$file.both"
+		got 2 register --request-file "$file"
+		one_sentence
+		got 2 register --request-file "$file.both"
+		one_sentence
+		run -2 --separate-stderr pinctl register --request-file - <"$file.both"
+	done
+	printf '%s\n%4000s\n' "$good" '' >"$file"
 	got 2 register --request-file "$file"
+	printf '%s%5000s%s' "$good" '' "$good" | tr ' ' '\n' >"$file"
+	got 2 register --request-file "$file"
+	one_sentence
 	got 1 register --request-file "$BATS_TEST_TMPDIR/nothing"
 	[ "$(tree)" = "$before" ]
 	printf '%s' "$good" >"$file"

@@ -92,6 +92,9 @@ int cmd_request(struct ctl *c, const struct args *a)
 	return 0;
 }
 
+/* Far above any line and the newlines that editors leave behind it. */
+#define REQUEST_FILE_MAX (4 * PF_REQUEST_LINE_MAX)
+
 /* The line in a file, or of standard input for "-": trailing newlines are stripped, nothing else. */
 static int read_line(const char *path, struct pf_buf *out, struct pf_why *why)
 {
@@ -105,11 +108,14 @@ static int read_line(const char *path, struct pf_buf *out, struct pf_why *why)
 		r = -errno;
 		return pf_why_set(why, r, "cannot read the request file %s: %s", quoted, strerror(-r));
 	}
-	/* One chunk more than a line can have is enough to know that it is too long. */
-	while (r == 0 && out->len <= 2 * PF_REQUEST_LINE_MAX && (n = fread(chunk, 1, sizeof(chunk), f)) > 0)
+	while (r == 0 && out->len < REQUEST_FILE_MAX && (n = fread(chunk, 1, sizeof(chunk), f)) > 0)
 		r = pf_buf_add(out, chunk, n);
 	if (r == 0 && ferror(f))
 		r = pf_why_set(why, -EIO, "cannot read the request file %s", quoted);
+	if (r == 0 && out->len >= REQUEST_FILE_MAX)
+		r = pf_why_set(why, -EINVAL,
+			       "the request file %s has %d bytes or more; a request has one line, of at most %d",
+			       quoted, REQUEST_FILE_MAX, PF_REQUEST_LINE_MAX - 1);
 	if (f != stdin)
 		fclose(f);
 	while (out->len > 0 && out->data[out->len - 1] == '\n')
