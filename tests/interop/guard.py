@@ -256,3 +256,10 @@ def lost():
             assert word in said, "renew does not say %r: %s" % (word, said)
         # The tag still guards, and knows the pin when the versions that had it are gone.
         lance.dataset(table.at).tags.list()[table.tag]
+        (found,) = pinctl(table.at, "status", "--json")["lost"]
+        equal((found["id"], found["version"], found["writer"]), (table.pin, 5, "lance " + RELEASE), "what status says")
+        pinctl(table.at, "release", "--waive", table.pin)
+        equal(pinctl(table.at, "status", "--json")["lost"], [], "lost pins after the waiver")
+        told = [change["change"] for change in pinctl(table.at, "log", table.pin, "--json")["changes"]]
+        equal(told, ["registered", "lost", "waived"], "its life")
+        equal(dict(lance.dataset(table.at).tags.list()), {}, "tags after the waiver")
