@@ -43,7 +43,7 @@ pins() {
 
 # The command that is printed when a pin is kept.
 release_command() {
-	sed -n 's/^pinctl: pin .* stays until .*; to release it: //p' "$@"
+	sed -n 's/^pinctl: pin .* is kept, its expiry is .*; to release it: //p' "$@"
 }
 
 @test "run: the pin holds while CMD runs, is named in its environment, and is released when it returns 0" {
@@ -194,6 +194,11 @@ release_command() {
 	[ "$output" = "$(ls /proc/self/fd)" ]
 	run -0 --separate-stderr bash -c 'echo text | pinctl run --for 2h -- cat'
 	[ "$output" = text ]
+}
+
+@test "run: children of whoever became pinctl are not CMD" {
+	run -4 --separate-stderr bash -c 'sleep 0.1 & sleep 20 & echo $! >"$DIR/sleeper"; exec pinctl run --for 2h -- sh -c "sleep 0.3; exit 4"'
+	kill "$(cat "$DIR/sleeper")"
 }
 
 @test "run in a terminal: CMD reads it, Ctrl-C comes to CMD once, Ctrl-Z stops both" {

@@ -56,7 +56,8 @@ static void say_kept(struct run *r)
 
 	pf_time_format(r->keeper.expires, expires);
 	const char *text = pf_branch_command(r->c->branch, &command) < 0 ? NULL : pf_buf_str(&command);
-	ctl_say("pin %s stays until %s; to release it: %s release %s", r->id, expires, text ? text : "pinctl", r->id);
+	ctl_say("pin %s is kept, its expiry is %s; to release it: %s release %s", r->id, expires,
+		text ? text : "pinctl", r->id);
 }
 
 /* Register, and see with a read of its own that the pin is held. 0 or the exit status. */
@@ -158,8 +159,8 @@ static void reap(struct run *r)
 {
 	int status;
 
-	if (waitpid(r->child, &status, WNOHANG) != r->child)
-		return;
+	if (!r->child || waitpid(r->child, &status, WNOHANG) != r->child)
+		return; /* another one: exec leaves the children of who we were before */
 	r->child = 0;
 	r->signaled = WIFSIGNALED(status);
 	r->status = r->signaled ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -238,6 +239,7 @@ static int run_command(struct run *r)
 		err = -start_command(r);
 	if (err < 0) {
 		ctl_say("cannot run %s: %s", r->argv[0], strerror(-err));
+		keeper_close(&r->keeper);
 		release_pin(r);
 		return err == -ENOENT ? 127 : 126;
 	}

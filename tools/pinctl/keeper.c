@@ -111,15 +111,17 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void begin(struct keeper *k, bool only_look)
+/* 0 or -errno. */
+static int begin(struct keeper *k, bool only_look)
 {
 	k->op = (struct pf_op){ .kind = PF_OP_RENEW, .id = k->id, .expires_at = pf_time_now() };
 	k->op.expires_at.sec += k->life;
 	k->looking = only_look;
 	k->began = clock_ms();
 	k->look_at = k->began + min64(LOOK_MS, eighth(k));
-	k->result = -pthread_create(&k->thread, NULL, work, k);
-	k->busy = k->result == 0;
+	int r = -pthread_create(&k->thread, NULL, work, k);
+	k->busy = r == 0;
+	return r;
 }
 
 static void fail(struct keeper *k, int err, const char *text)
@@ -180,9 +182,9 @@ int keeper_step(struct keeper *k)
 		conclude(k);
 	bool due = due_in(k) <= 0;
 	if (due || look_in(k) <= 0) {
-		begin(k, !due);
-		if (!k->busy)
-			fail(k, k->result, strerror(-k->result));
+		int r = begin(k, !due);
+		if (r < 0)
+			fail(k, r, strerror(-r));
 	}
 	if (k->busy && patience_left(k) <= 0)
 		tell(k, -EINPROGRESS, "the renewal of the pin takes long");
