@@ -60,6 +60,8 @@ eventually() {
 # background COMMAND...: in a process of its own, $pid, with $out and $err for its words, and all signals as a terminal would have them.
 background() {
 	out=$BATS_TEST_TMPDIR/out err=$BATS_TEST_TMPDIR/err
+	# Whoever waits for its first word must not find the one of the process before.
+	rm -f "$out" "$err"
 	# What the shell starts with & ignores INT and QUIT. What bats keeps open must not be kept open by a process that is left over.
 	env --default-signal=INT,QUIT "$@" >"$out" 2>"$err" 3>&- 4>&- &
 	pid=$!
