@@ -11,18 +11,16 @@
 
 static int mem_read(struct pf_reader *r, uint64_t off, void *buf, size_t n)
 {
-	const struct pf_mem_reader *m = (const struct pf_mem_reader *)r;
-
 	if (off > r->size || n > r->size - off)
 		return -EBADMSG;
 	if (n)
-		memcpy(buf, m->data + off, n);
+		memcpy(buf, r->mem + off, n);
 	return 0;
 }
 
 void pf_mem_reader_init(struct pf_mem_reader *r, const void *data, size_t len)
 {
-	*r = (struct pf_mem_reader){ .base = { .read = mem_read, .size = len }, .data = data };
+	*r = (struct pf_mem_reader){ .base = { .read = mem_read, .size = len, .mem = data } };
 }
 
 void pf_wire_init(struct pf_wire *w, struct pf_reader *r, uint64_t off, uint64_t len)
@@ -46,11 +44,15 @@ static int head_bytes(struct pf_wire *w, const uint8_t **p, struct pf_why *why)
 	uint64_t left = w->end - w->pos;
 	size_t want = left < HEAD_MAX ? (size_t)left : HEAD_MAX;
 
+	if (w->r->mem) {
+		*p = w->r->mem + w->pos;
+		return (int)want;
+	}
 	if (w->pos < w->win_off || w->pos - w->win_off > w->win_len || w->win_len - (w->pos - w->win_off) < want) {
 		size_t n = left < PF_WIRE_WINDOW ? (size_t)left : PF_WIRE_WINDOW;
 
-		/* What is left only shrinks, so the first window is the largest. */
-		if (!w->win && !(w->win = malloc(n)))
+		/* Whoever moves the cursor may have more before it than the first window. */
+		if (!w->win && !(w->win = malloc(w->r->size < PF_WIRE_WINDOW ? (size_t)w->r->size : PF_WIRE_WINDOW)))
 			return -ENOMEM;
 		int r = w->r->read(w->r, w->pos, w->win, n);
 		if (r < 0)
@@ -196,6 +198,16 @@ int pf_wire_payload(struct pf_reader *r, const struct pf_field *f, size_t max, s
 				      f->value, strerror(-e));
 	out->len += (size_t)f->len;
 	return 0;
+}
+
+int pf_wire_take(struct pf_wire *w, const struct pf_field *f, size_t max, struct pf_buf *out, struct pf_why *why)
+{
+	uint64_t at = f->value - w->win_off;
+
+	if (f->type != PF_WIRE_LEN || f->len > max || f->value < w->win_off || at > w->win_len ||
+	    f->len > w->win_len - at)
+		return pf_wire_payload(w->r, f, max, out, why);
+	return f->len ? pf_buf_add(out, w->win + at, (size_t)f->len) : 0;
 }
 
 static size_t varint_bytes(uint64_t v, uint8_t *p)

@@ -12,11 +12,11 @@
 struct pf_reader {
 	int (*read)(struct pf_reader *r, uint64_t off, void *buf, size_t n);
 	uint64_t size;
+	const uint8_t *mem; /* all of the bytes, if they are in memory: a cursor then looks at them there */
 };
 
 struct pf_mem_reader {
 	struct pf_reader base;
-	const uint8_t *data;
 };
 
 void pf_mem_reader_init(struct pf_mem_reader *r, const void *data, size_t len);
@@ -37,7 +37,7 @@ struct pf_field {
 
 /*
  * A cursor over the message at [off, off + len) of r. A value in the caller's frame; r must outlive it. It reads through a window
- * of PF_WIRE_WINDOW bytes and skips payloads longer than that without reading them.
+ * of PF_WIRE_WINDOW bytes, unless they are in memory, and skips payloads longer than that without reading them.
  */
 struct pf_wire {
 	struct pf_reader *r;
@@ -85,6 +85,9 @@ int pf_wire_u64(const struct pf_field *f, uint64_t *out, struct pf_why *why);
 
 /* Append the payload of a LEN field to out. -EBADMSG if it is not LEN or longer than max. */
 int pf_wire_payload(struct pf_reader *r, const struct pf_field *f, size_t max, struct pf_buf *out, struct pf_why *why);
+
+/* The same for a field that w returned: taken from the cursor's window if it has all of it. */
+int pf_wire_take(struct pf_wire *w, const struct pf_field *f, size_t max, struct pf_buf *out, struct pf_why *why);
 
 /*
  * Decode the varint at p, of which n bytes are there; `at` is its offset, for the sentence. Returns its length. For packed fields, whose

@@ -421,6 +421,56 @@ static void test_mem_reader(void **state)
 	assert_int_equal(mem.base.read(&mem.base, 0, buf, 0), 0);
 }
 
+/* Bytes in memory are looked at where they are. */
+static void test_memory_has_no_window(void **state)
+{
+	_cleanup_(pf_wire_release) struct pf_wire w;
+	struct pf_mem_reader mem;
+	struct pf_field f;
+
+	pf_mem_reader_init(&mem, "\x08\x96\x01\x12\x01z", 6);
+	pf_wire_init(&w, &mem.base, 0, 6);
+	assert_int_equal(pf_wire_next(&w, &f, NULL), 1);
+	assert_int_equal(f.num, 150);
+	assert_int_equal(pf_wire_next(&w, &f, NULL), 1);
+	assert_int_equal(pf_wire_next(&w, &f, NULL), 0);
+	assert_null(w.win);
+}
+
+/* A payload that the window has is not read again; one that passes its end is. */
+static void test_take(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT, got = PF_BUF_INIT;
+	_cleanup_(pf_freep) uint8_t *long_one = calloc(1, PF_WIRE_WINDOW);
+	_cleanup_(pf_wire_release) struct pf_wire w;
+	struct probe p;
+	struct pf_field f;
+
+	memset(long_one, 'y', PF_WIRE_WINDOW);
+	assert_int_equal(pf_wire_put_bytes(&b, 1, "short", 5), 0);
+	assert_int_equal(pf_wire_put_bytes(&b, 2, "", 0), 0);
+	assert_int_equal(pf_wire_put_bytes(&b, 3, long_one, PF_WIRE_WINDOW), 0);
+	probe_init(&p, &b, b.len);
+	pf_wire_init(&w, &p.base, 0, b.len);
+
+	assert_int_equal(pf_wire_next(&w, &f, NULL), 1);
+	assert_int_equal(pf_wire_take(&w, &f, 4, &got, NULL), -EBADMSG);
+	assert_int_equal(pf_wire_take(&w, &f, 5, &got, NULL), 0);
+	assert_string_equal(pf_buf_str(&got), "short");
+	assert_int_equal(pf_wire_next(&w, &f, NULL), 1);
+	assert_int_equal(pf_wire_take(&w, &f, 0, &got, NULL), 0);
+	assert_int_equal(pf_wire_next(&w, &f, NULL), 1);
+	assert_int_equal(p.reads, 1);
+	pf_buf_reset(&got);
+	assert_int_equal(pf_wire_take(&w, &f, PF_WIRE_WINDOW, &got, NULL), 0);
+	assert_int_equal(p.reads, 2);
+	assert_int_equal(got.len, PF_WIRE_WINDOW);
+	assert_memory_equal(got.data, long_one, PF_WIRE_WINDOW);
+
+	f.type = PF_WIRE_VARINT;
+	assert_int_equal(pf_wire_take(&w, &f, 5, &got, NULL), -EBADMSG);
+}
+
 static void test_payload(void **state)
 {
 	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
@@ -551,6 +601,8 @@ int main(void)
 		cmocka_unit_test(test_small_messages_read_their_own_bytes_only),
 		cmocka_unit_test(test_read_failure),
 		cmocka_unit_test(test_mem_reader),
+		cmocka_unit_test(test_memory_has_no_window),
+		cmocka_unit_test(test_take),
 		cmocka_unit_test(test_payload),
 		cmocka_unit_test(test_writers),
 		cmocka_unit_test(test_put_bytes_leaves_no_half_field),
