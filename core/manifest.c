@@ -10,6 +10,7 @@
 #define MAGIC_LEN  4
 #define FOOTER_LEN 16
 #define PREFIX_LEN 4
+#define NOT_A_NAME "not the name of an attached version's manifest"
 
 /* Strings and small messages of a manifest: far above any real one. */
 #define SMALL_MAX 4096
@@ -26,6 +27,8 @@ struct reading {
 	size_t runs_cap;
 	struct claim index, txn21, txn23;
 	struct pf_buf scratch;
+	pf_manifest_fragment_fn fragment; /* NULL: nobody asks */
+	void *arg;
 };
 
 static void reading_release(struct reading *rd)
@@ -128,13 +131,14 @@ static int take_pin(struct reading *rd, const struct pf_field *f, struct pf_why 
 	return pf_pins_add(&rd->m->pins, &pin);
 }
 
-static int add_run(struct reading *rd, const struct pf_field *f, struct pf_why *why)
+/* The field f, or a run of its number that starts with it, up to `end`. */
+static int add_run(struct reading *rd, const struct pf_field *f, uint64_t end, struct pf_why *why)
 {
 	struct pf_manifest *m = rd->m;
 	struct pf_run *last = m->n_runs ? &m->runs[m->n_runs - 1] : NULL;
 
 	if (last && last->number == f->number) {
-		last->len = f->value + f->len - last->off;
+		last->len = end - last->off;
 		return 0;
 	}
 	if (m->n_runs == PF_MANIFEST_RUNS_MAX)
@@ -150,16 +154,18 @@ static int add_run(struct reading *rd, const struct pf_field *f, struct pf_why *
 		m->runs = runs;
 		rd->runs_cap = cap;
 	}
-	m->runs[m->n_runs++] = (struct pf_run){ f->number, f->start, f->value + f->len - f->start };
+	m->runs[m->n_runs++] = (struct pf_run){ f->number, f->start, end - f->start };
 	return 0;
 }
 
 /* Of a field that should stand once, the last one counts, as protobuf has it. */
-static int take_field(struct reading *rd, const struct pf_field *f, struct pf_why *why)
+static int take_field(struct reading *rd, struct pf_wire *w, const struct pf_field *f, struct pf_why *why)
 {
 	struct pf_manifest *m = rd->m;
 
 	switch (f->number) {
+	case LANCE__MANIFEST__FIELD__FRAGMENTS:
+		return rd->fragment ? rd->fragment(rd->arg, w, f, why) : 0;
 	case LANCE__MANIFEST__FIELD__VERSION:
 		return pf_wire_u64(f, &m->version, why);
 	case LANCE__MANIFEST__FIELD__INDEX_SECTION:
@@ -195,9 +201,9 @@ static int walk_body(struct reading *rd, struct pf_why *why)
 
 	pf_wire_init(&w, rd->r, rd->m->body_off, rd->m->body_len);
 	while ((r = pf_wire_next(&w, &f, why)) > 0) {
-		r = add_run(rd, &f, why);
+		r = take_field(rd, &w, &f, why);
 		if (r == 0)
-			r = take_field(rd, &f, why);
+			r = add_run(rd, &f, w.pos, why);
 		if (r < 0)
 			return r;
 	}
@@ -301,26 +307,26 @@ static int check_pin_ids(const struct pf_pins *pins, struct pf_why *why)
 	return 0;
 }
 
-static int read_manifest(struct pf_file *file, struct pf_manifest *m, struct pf_why *why)
+static int read_all(struct reading *rd, struct pf_why *why)
 {
-	_cleanup_(reading_release) struct reading rd = { .m = m, .r = &file->r };
+	struct pf_manifest *m = rd->m;
 	uint64_t named = m->version;
 
-	int r = read_footer(&rd, why);
+	int r = read_footer(rd, why);
 	if (r < 0)
 		return r;
 	m->version = 0;
-	r = walk_body(&rd, why);
+	r = walk_body(rd, why);
 	if (r < 0)
 		return r;
 	if (m->version != named)
 		return pf_why_set(why, -EBADMSG, "expected version %" PRIu64 " as in the file's name, found %" PRIu64,
 				  named, m->version);
 	m->lead_len = m->body_off - PREFIX_LEN;
-	r = read_section(&rd, &rd.index, "the index section", &m->index, why);
+	r = read_section(rd, &rd->index, "the index section", &m->index, why);
 	if (r < 0)
 		return r;
-	r = read_section(&rd, rd.txn23.present ? &rd.txn23 : &rd.txn21, "the transaction section", &m->transaction,
+	r = read_section(rd, rd->txn23.present ? &rd->txn23 : &rd->txn21, "the transaction section", &m->transaction,
 			 why);
 	if (r < 0)
 		return r;
@@ -336,7 +342,7 @@ static int new_manifest(const char *name, struct pf_manifest **out, struct pf_wh
 		return -ENOMEM;
 	m->refs = 1;
 	if (!pf_manifest_name_parse(slash ? slash + 1 : name, &m->version, &m->v2))
-		return pf_why_set(why, -EINVAL, "not the name of an attached version's manifest");
+		return pf_why_set(why, -EINVAL, NOT_A_NAME);
 	m->name = strdup(name);
 	m->writer_library = strdup("");
 	m->writer_version = strdup("");
@@ -346,25 +352,40 @@ static int new_manifest(const char *name, struct pf_manifest **out, struct pf_wh
 	return 0;
 }
 
-int pf_manifest_open(struct pf_store *st, const char *name, struct pf_manifest **out, struct pf_why *why)
+int pf_manifest_read(struct pf_reader *r, const char *name, const struct pf_stat *st, pf_manifest_fragment_fn fn,
+		     void *arg, struct pf_manifest **out, struct pf_why *why)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
+	_cleanup_(reading_release) struct reading rd = { .r = r, .fragment = fn, .arg = arg };
 	struct pf_why inner = PF_WHY_INIT;
 
-	int r = new_manifest(name, &m, &inner);
-	if (r == 0)
-		r = pf_store_open(st, name, &file);
-	if (r == -EISDIR)
-		r = pf_why_set(&inner, -EBADMSG, "expected a file, found a directory");
-	if (r == 0) {
-		m->st = file->st;
-		r = read_manifest(file, m, &inner);
+	int e = new_manifest(name, &m, &inner);
+	if (e == 0) {
+		m->st = *st;
+		rd.m = m;
+		e = read_all(&rd, &inner);
 	}
-	if (r < 0)
-		return pf_why_set(why, r, "%s: %s", name, inner.text[0] ? inner.text : strerror(-r));
+	if (e < 0)
+		return pf_why_set(why, e, "%s: %s", name, inner.text[0] ? inner.text : strerror(-e));
 	*out = STEAL(m);
 	return 0;
+}
+
+int pf_manifest_open(struct pf_store *st, const char *name, struct pf_manifest **out, struct pf_why *why)
+{
+	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
+	const char *slash = strrchr(name, '/');
+	uint64_t version;
+	bool v2;
+
+	if (!pf_manifest_name_parse(slash ? slash + 1 : name, &version, &v2))
+		return pf_why_set(why, -EINVAL, "%s: " NOT_A_NAME, name);
+	int r = pf_store_open(st, name, &file);
+	if (r == -EISDIR)
+		return pf_why_set(why, -EBADMSG, "%s: expected a file, found a directory", name);
+	if (r < 0)
+		return pf_why_set(why, r, "%s: %s", name, strerror(-r));
+	return pf_manifest_read(&file->r, name, &file->st, NULL, NULL, out, why);
 }
 
 int pf_manifest_reopen(struct pf_store *st, const struct pf_manifest *m, struct pf_file **out, struct pf_why *why)

@@ -66,6 +66,16 @@ void pf_manifest_name_format(uint64_t version, bool v2, char out[PF_MANIFEST_NAM
  * A version in the name that differs from the one inside is damage. Feature flags are not judged here.
  */
 int pf_manifest_open(struct pf_store *st, const char *name, struct pf_manifest **out, struct pf_why *why);
+
+/*
+ * The same from bytes that are already at hand: `r` reads the file `name`, which `st` describes, or holds it in memory. `fn` (it may be NULL) is
+ * told of each fragment on the way, so that one pass serves both. w stands behind its field, f; fn may step into it (pf_wire_enter), and may
+ * move w on to the end of a later fragment, when it knows that only whole fragments stand between. A negative return ends the reading.
+ */
+typedef int (*pf_manifest_fragment_fn)(void *arg, struct pf_wire *w, const struct pf_field *f, struct pf_why *why);
+int pf_manifest_read(struct pf_reader *r, const char *name, const struct pf_stat *st, pf_manifest_fragment_fn fn,
+		     void *arg, struct pf_manifest **out, struct pf_why *why);
+
 struct pf_manifest *pf_manifest_ref(const struct pf_manifest *m); /* thread-safe count */
 void pf_manifest_unref(struct pf_manifest *m);
 void pf_manifest_unrefp(struct pf_manifest **m);
