@@ -126,6 +126,43 @@ int pf_store_writable(struct pf_store *st, const char *dir)
 	return name_ok(dir) ? st->ops->writable(st, dir) : -EINVAL;
 }
 
+int pf_store_resolve(struct pf_store *st, const char *path, char **out)
+{
+	return st->ops->resolve(st, path, out);
+}
+
+/* Append `path` without empty and `.` components. 0 if it has `..`. */
+static int clean(const char *path, struct pf_buf *out)
+{
+	for (const char *p = path; *p;) {
+		size_t n = strcspn(p, "/");
+		if (n == 2 && p[0] == '.' && p[1] == '.')
+			return 0;
+		bool named = n > 0 && !(n == 1 && p[0] == '.');
+		if (named && (pf_buf_addch(out, '/') < 0 || pf_buf_add(out, p, n) < 0))
+			return -ENOMEM;
+		p += n + (p[n] == '/');
+	}
+	return 1;
+}
+
+int pf_store_name_below(const char *root, const char *path, char **out)
+{
+	_cleanup_(pf_buf_release) struct pf_buf spelled = PF_BUF_INIT;
+	size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
+
+	int r = path[0] == '/' ? clean(path, &spelled) : 0;
+	if (r <= 0)
+		return r;
+	const char *s = pf_buf_str(&spelled);
+	if (!s)
+		return -ENOMEM;
+	if (strncmp(s, root, n) != 0 || (s[n] && s[n] != '/'))
+		return 0;
+	*out = strdup(s[n] ? s + n + 1 : ".");
+	return *out ? 1 : -ENOMEM;
+}
+
 int pf_store_get(struct pf_store *st, const char *name, size_t max, struct pf_buf *out)
 {
 	_cleanup_(pf_file_closep) struct pf_file *f = NULL;

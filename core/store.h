@@ -77,6 +77,7 @@ struct pf_store_ops {
 	int (*sync_dir)(struct pf_store *st, const char *dir);
 	/* 0 if files could be created in `dir`; -EROFS, -EACCES as storage says. Nothing is created. */
 	int (*writable)(struct pf_store *st, const char *dir);
+	int (*resolve)(struct pf_store *st, const char *path, char **out);
 	void (*free)(struct pf_store *st);
 };
 
@@ -113,6 +114,20 @@ int pf_store_unlink(struct pf_store *st, const char *name);
 int pf_store_mkdir(struct pf_store *st, const char *dir);
 int pf_store_sync_dir(struct pf_store *st, const char *dir);
 int pf_store_writable(struct pf_store *st, const char *dir);
+
+/*
+ * Where a path or URI leads that a manifest names, whatever its spelling (`file://`, `//`, `..`, links): 1 if to this store's root or below it, and
+ * *out is the name here ("." the root itself); 0 if elsewhere, and *out is where: the real path, or a URI of another scheme as it is.
+ *   -EINVAL       a relative path: to what, only its writer knew
+ *   -ENOENT, ...  nothing is there, or it cannot be told: nobody can say whether it once led here
+ */
+int pf_store_resolve(struct pf_store *st, const char *path, char **out);
+
+/*
+ * For stores whose root has an absolute path: the name below `root` that `path` spells, after `//`, `.` and a last `/` are dropped: 1 and *out. 0:
+ * it does not start there, or has `..`, which only storage can follow.
+ */
+int pf_store_name_below(const char *root, const char *path, char **out);
 
 /* Append a whole small file to out. -EFBIG if it is longer than max (nothing is read then). */
 int pf_store_get(struct pf_store *st, const char *name, size_t max, struct pf_buf *out);

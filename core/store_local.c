@@ -361,6 +361,111 @@ static void local_free(struct pf_store *st)
 	free(st);
 }
 
+/* Lance knows both. */
+static bool is_file_scheme(const char *s, size_t n)
+{
+	return (n == 4 && strncasecmp(s, "file", n) == 0) || (n == 17 && strncasecmp(s, "file-object-store", n) == 0);
+}
+
+/* The length of `scheme` if s starts with `scheme://`, else 0. */
+static size_t scheme_len(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+	return strncmp(s + n, "://", 3) == 0 ? n : 0;
+}
+
+/* Append the path that the user means, NUL not counted. */
+static int path_of(const char *s, struct pf_buf *out, struct pf_why *why)
+{
+	size_t n = scheme_len(s);
+	if (n == 0)
+		return pf_buf_addstr(out, s);
+	if (!is_file_scheme(s, n))
+		return pf_why_set(why, -EOPNOTSUPP,
+				  "%.*s:// tables are not supported, only tables on a local file system",
+				  (int)(n < 32 ? n : 32), s);
+
+	s += n + 3;
+	if (s[0] != '/')
+		return pf_why_set(why, -EINVAL, "a file URI needs an absolute path and no host: file:///path/to/table");
+	if (strpbrk(s, "?#"))
+		return pf_why_set(why, -EINVAL, "a file URI has no query or fragment: write ? as %%3F and # as %%23");
+	return pf_percent_decode(s, strlen(s), out, why);
+}
+
+/* Where `fd` is, without links. Of a mount point no question goes to what is mounted: it may be us. */
+static int real_path(int fd, char **out)
+{
+	char link[sizeof("/proc/self/fd/") + 3 * sizeof(fd)], path[PATH_MAX];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, path, sizeof(path));
+	if (n < 0)
+		return -errno;
+	if (n == sizeof(path))
+		return -ENAMETOOLONG;
+	*out = strndup(path, (size_t)n);
+	return *out ? 0 : -ENOMEM;
+}
+
+/* Is the root the directory `fd`, whose real path is `path`, or above it under another name (a bind mount)? 1 and the name below it, or 0. */
+static int climb(struct pf_store *st, int fd, const char *path, char **out)
+{
+	_cleanup_(closep) int at = -1;
+	const char *below = path + strlen(path);
+	struct stat root, sb;
+
+	if (fstat(root_of(st), &root) < 0)
+		return -errno;
+	for (;;) {
+		if (fstat(at < 0 ? fd : at, &sb) < 0)
+			return -errno;
+		if (sb.st_dev == root.st_dev && sb.st_ino == root.st_ino) {
+			*out = strdup(*below ? below + 1 : ".");
+			return *out ? 1 : -ENOMEM;
+		}
+		while (below > path && *--below != '/')
+			;
+		if (below == path)
+			return 0;
+		int up = open_at(at < 0 ? fd : at, "..", O_PATH | O_DIRECTORY);
+		if (up < 0)
+			return up == -ENOTDIR ? 0 : up;
+		closep(&at);
+		at = up;
+	}
+}
+
+static int local_resolve(struct pf_store *st, const char *path, char **out)
+{
+	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT;
+	_cleanup_(pf_freep) char *real = NULL;
+
+	int r = path_of(path, &raw, NULL);
+	if (r == -EOPNOTSUPP)
+		return (*out = strdup(path)) ? 0 : -ENOMEM;
+	const char *s = r < 0 ? NULL : pf_buf_str(&raw);
+	if (!s)
+		return r < 0 ? r : -ENOMEM;
+	if (s[0] != '/')
+		return -EINVAL;
+	/* By its name first: something else may be mounted there since. */
+	r = pf_store_name_below(st->at, s, out);
+	if (r != 0)
+		return r;
+	_cleanup_(closep) int fd = open_at(AT_FDCWD, s, O_PATH);
+	if (fd < 0)
+		return fd;
+	r = real_path(fd, &real);
+	if (r == 0)
+		r = pf_store_name_below(st->at, real, out);
+	if (r == 0)
+		r = climb(st, fd, real, out);
+	if (r == 0)
+		*out = STEAL(real);
+	return r;
+}
+
 static const struct pf_store_ops local_ops = {
 	.open = local_open,
 	.close = local_close,
@@ -377,34 +482,9 @@ static const struct pf_store_ops local_ops = {
 	.mkdir = local_mkdir,
 	.sync_dir = local_sync_dir,
 	.writable = local_writable,
+	.resolve = local_resolve,
 	.free = local_free,
 };
-
-/* The length of `scheme` if s starts with `scheme://`, else 0. */
-static size_t scheme_len(const char *s)
-{
-	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
-	return strncmp(s + n, "://", 3) == 0 ? n : 0;
-}
-
-/* Append the path that the user means, NUL not counted. */
-static int path_of(const char *s, struct pf_buf *out, struct pf_why *why)
-{
-	size_t n = scheme_len(s);
-	if (n == 0)
-		return pf_buf_addstr(out, s);
-	if (n != 4 || strncasecmp(s, "file", 4) != 0)
-		return pf_why_set(why, -EOPNOTSUPP,
-				  "%.*s:// tables are not supported, only tables on a local file system",
-				  (int)(n < 32 ? n : 32), s);
-
-	s += n + 3;
-	if (s[0] != '/')
-		return pf_why_set(why, -EINVAL, "a file URI needs an absolute path and no host: file:///path/to/table");
-	if (strpbrk(s, "?#"))
-		return pf_why_set(why, -EINVAL, "a file URI has no query or fragment: write ? as %%3F and # as %%23");
-	return pf_percent_decode(s, strlen(s), out, why);
-}
 
 int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *why)
 {

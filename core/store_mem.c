@@ -320,6 +320,19 @@ static int mem_writable(struct pf_store *st, const char *dir)
 	return r;
 }
 
+static int mem_resolve(struct pf_store *st, const char *path, char **out)
+{
+	if (path[0] != '/' && !strstr(path, "://"))
+		return -EINVAL;
+	int r = pf_store_name_below(st->at, path, out);
+	if (r != 0)
+		return r;
+	if (strncmp(path, PF_STORE_MEM_GONE, strlen(PF_STORE_MEM_GONE)) == 0)
+		return -ENOENT;
+	*out = strdup(path);
+	return *out ? 0 : -ENOMEM;
+}
+
 static void mem_free(struct pf_store *st)
 {
 	struct mem *m = mem_of(st);
@@ -344,6 +357,7 @@ static const struct pf_store_ops mem_ops = {
 	.mkdir = mem_mkdir,
 	.sync_dir = mem_sync_dir,
 	.writable = mem_writable,
+	.resolve = mem_resolve,
 	.free = mem_free,
 };
 

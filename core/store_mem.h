@@ -8,6 +8,9 @@
 
 #include "store.h"
 
+/* A path under which nothing is, for pf_store_resolve. Every other one leads elsewhere, but the store's own. */
+#define PF_STORE_MEM_GONE "/gone"
+
 int pf_store_mem_new(struct pf_store **out);
 
 /* Put or replace a file's bytes directly, outside the counted calls; parents are made. */
