@@ -209,6 +209,21 @@ static int read_entry(struct pf_store *st, const char *dir, struct pf_reader *ma
 	return r < 0 ? r : pf_fri_decode(&content, x->index_version, out, why);
 }
 
+int pf_fri_read_entry(const struct pf_fri_base *where, struct pf_reader *manifest, const struct pf_index *x,
+		      struct pf_fri *out, struct pf_why *why)
+{
+	struct pf_why inner = PF_WHY_INIT;
+	int r = read_entry(where->st, where->dir, manifest, x, out, &inner);
+
+	if (r < 0)
+		return pf_why_set(why, r, "%s %s: %s", PF_FRI_NAME, x->uuid, inner.text[0] ? inner.text : strerror(-r));
+	memcpy(out->uuid, x->uuid, sizeof(out->uuid));
+	out->dataset_version = x->dataset_version;
+	out->has_base = x->has_base;
+	out->base_id = x->base_id;
+	return 0;
+}
+
 int pf_fri_read(struct pf_store *st, const char *dir, const struct pf_manifest *m, const struct pf_fri_base *base,
 		struct pf_fri *out, struct pf_why *why)
 {
@@ -234,13 +249,6 @@ int pf_fri_read(struct pf_store *st, const char *dir, const struct pf_manifest *
 		base = &here;
 	else if (!base)
 		base = &nowhere;
-	r = read_entry(base->st, base->dir, &file->r, x, out, &inner);
-	if (r < 0)
-		return pf_why_set(why, r, "%s: %s %s: %s", m->name, PF_FRI_NAME, x->uuid,
-				  inner.text[0] ? inner.text : strerror(-r));
-	memcpy(out->uuid, x->uuid, sizeof(out->uuid));
-	out->dataset_version = x->dataset_version;
-	out->has_base = x->has_base;
-	out->base_id = x->base_id;
-	return 0;
+	r = pf_fri_read_entry(base, &file->r, x, out, &inner);
+	return r < 0 ? pf_why_set(why, r, "%s: %s", m->name, inner.text) : 0;
 }

@@ -97,6 +97,13 @@ struct pf_fri_base {
 int pf_fri_read(struct pf_store *st, const char *dir, const struct pf_manifest *m, const struct pf_fri_base *base,
 		struct pf_fri *out, struct pf_why *why);
 
+/*
+ * The same, where the entry is known (pf_fri_entry) and the manifest's file is at hand: `manifest` reads it, `where` has the files of the entry, its base
+ * resolved. The sentence does not name the manifest.
+ */
+int pf_fri_read_entry(const struct pf_fri_base *where, struct pf_reader *manifest, const struct pf_index *x,
+		      struct pf_fri *out, struct pf_why *why);
+
 /* Decode InlineContent bytes with an index_version, as above. On success *content has moved into *out. */
 int pf_fri_decode(struct pf_buf *content, int32_t index_version, struct pf_fri *out, struct pf_why *why);
 

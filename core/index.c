@@ -131,6 +131,29 @@ static int take_details(struct pf_wire *w, const struct pf_field *any, struct pf
 	return r;
 }
 
+/* What an IndexFile says of its length. */
+static int take_size(struct pf_wire *w, const struct pf_field *file, struct pf_index *x, struct pf_why *why)
+{
+	struct pf_field f;
+	uint64_t size = 0;
+	int r = pf_wire_expect(file, PF_WIRE_LEN, why);
+
+	if (r < 0)
+		return r;
+	uint64_t end = pf_wire_enter(w, file);
+	while ((r = pf_wire_next(w, &f, why)) > 0) {
+		if (f.number == LANCE__INDEX_FILE__FIELD__SIZE_BYTES)
+			r = pf_wire_u64(&f, &size, why);
+		if (r < 0)
+			return r;
+	}
+	pf_wire_leave(w, end);
+	if (r == 0 && __builtin_add_overflow(x->files_size, size, &x->files_size))
+		return pf_why_set(why, -EBADMSG, "offset %" PRIu64 ": expected files of fewer than 2^64 bytes in all",
+				  file->start);
+	return r;
+}
+
 static int take_u32(const struct pf_field *f, uint32_t *out, struct pf_why *why)
 {
 	uint64_t v = 0;
@@ -164,6 +187,8 @@ static int take_member(struct pf_wire *w, const struct pf_field *f, struct pf_in
 		r = take_u32(f, &v, why);
 		x->index_version = (int32_t)v;
 		return r;
+	case LANCE__INDEX_METADATA__FIELD__FILES:
+		return take_size(w, f, x, why);
 	case LANCE__INDEX_METADATA__FIELD__BASE_ID:
 		x->has_base = true;
 		return take_u32(f, &x->base_id, why);
@@ -207,31 +232,41 @@ static int take_index(struct reading *rd, const struct pf_field *entry, struct p
 	return 0;
 }
 
-int pf_indices_read(struct pf_store *st, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why)
+int pf_indices_decode(struct pf_reader *r, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why)
 {
 	_cleanup_(reading_release) struct reading rd = { .cap = 0 };
-	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
 	struct pf_why inner = PF_WHY_INIT;
 	struct pf_field f;
-	int r = 0;
+	int e = 0;
 
-	if (m->index.present) {
-		r = pf_manifest_reopen(st, m, &file, why);
-		if (r < 0)
-			return r;
-		pf_wire_init(&rd.w, &file->r, m->index.off, m->index.len);
-		while ((r = pf_wire_next(&rd.w, &f, &inner)) > 0) {
-			if (f.number == LANCE__INDEX_SECTION__FIELD__INDICES)
-				r = take_index(&rd, &f, &inner);
-			if (r < 0)
-				break;
-		}
+	pf_wire_init(&rd.w, r, m->index.off, m->index.len);
+	while (m->index.present && (e = pf_wire_next(&rd.w, &f, &inner)) > 0) {
+		if (f.number == LANCE__INDEX_SECTION__FIELD__INDICES)
+			e = take_index(&rd, &f, &inner);
+		if (e < 0)
+			break;
 	}
-	if (r < 0)
-		return pf_why_set(why, r, "%s: index section: %s", m->name, inner.text[0] ? inner.text : strerror(-r));
+	if (e < 0)
+		return pf_why_set(why, e, "index section: %s", inner.text[0] ? inner.text : strerror(-e));
 	*out = rd.list;
 	rd.list = (struct pf_indices){ 0 };
 	return 0;
+}
+
+int pf_indices_read(struct pf_store *st, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why)
+{
+	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
+	struct pf_why inner = PF_WHY_INIT;
+
+	if (!m->index.present) {
+		*out = (struct pf_indices){ 0 };
+		return 0;
+	}
+	int r = pf_manifest_reopen(st, m, &file, why);
+	if (r < 0)
+		return r;
+	r = pf_indices_decode(&file->r, m, out, &inner);
+	return r < 0 ? pf_why_set(why, r, "%s: %s", m->name, inner.text) : 0;
 }
 
 bool pf_index_is_system(const struct pf_index *x)

@@ -24,7 +24,8 @@ struct pf_index {
 	bool has_base;
 	uint32_t base_id;
 	int32_t index_version;
-	uint64_t off, len; /* the whole entry, tag and length included, in the manifest file: for verbatim copies */
+	uint64_t files_size; /* of the files that it lists, together; 0 if it lists none */
+	uint64_t off, len;   /* the whole entry, tag and length included, in the manifest file: for verbatim copies */
 };
 
 struct pf_indices {
@@ -39,6 +40,9 @@ struct pf_indices {
  */
 int pf_indices_read(struct pf_store *st, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why);
 void pf_indices_release(struct pf_indices *l);
+
+/* The same, where the manifest's file is at hand: r reads it. The sentence does not name it. */
+int pf_indices_decode(struct pf_reader *r, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why);
 
 /* By name alone, as Lance's trim judges. */
 bool pf_index_is_system(const struct pf_index *x);
