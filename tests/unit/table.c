@@ -113,6 +113,35 @@ static void put_fragment(struct pf_buf *b, uint64_t id)
 	put_buf(b, 2, &fragment);
 }
 
+void table_add_fragment(struct pf_buf *extra, uint64_t id, const char *file, uint64_t said, int base)
+{
+	_cleanup_(pf_buf_release) struct pf_buf fragment = PF_BUF_INIT, data = PF_BUF_INIT;
+
+	put_str(&data, 1, file);
+	put_u64(&data, 4, 2); /* format 2.0 */
+	if (said)
+		put_u64(&data, 6, said);
+	if (base >= 0)
+		put_u64(&data, 7, (uint64_t)base);
+	if (id)
+		put_u64(&fragment, 1, id);
+	put_buf(&fragment, 2, &data);
+	put_u64(&fragment, 4, 10);
+	put_buf(extra, 2, &fragment);
+}
+
+void table_add_base(struct pf_buf *extra, uint32_t id, bool is_dataset_root, const char *path)
+{
+	_cleanup_(pf_buf_release) struct pf_buf base = PF_BUF_INIT;
+
+	if (id)
+		put_u64(&base, 1, id);
+	if (is_dataset_root)
+		put_u64(&base, 3, 1);
+	put_str(&base, 4, path);
+	put_buf(extra, 18, &base);
+}
+
 static void put_timestamp(struct pf_buf *b, const struct table_version *t)
 {
 	_cleanup_(pf_buf_release) struct pf_buf time = PF_BUF_INIT;

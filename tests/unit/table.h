@@ -37,6 +37,10 @@ struct table_version {
 	unsigned fragments;		/* how many, of 10 rows each */
 };
 
+/* For `extra`: a fragment of one data file, `said` bytes long (0: it does not say), on a base (-1: on none); and a base path. */
+void table_add_fragment(struct pf_buf *extra, uint64_t id, const char *file, uint64_t said, int base);
+void table_add_base(struct pf_buf *extra, uint32_t id, bool is_dataset_root, const char *path);
+
 #define TABLE_NAME_MAX 256
 
 /* The UUID of a version's transaction unless the test says another. Returns out. */
