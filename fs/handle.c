@@ -33,6 +33,7 @@ void fs_handle_unref(struct fs *fs, struct fs_handle *h)
 	pthread_mutex_unlock(&fs->handles_lock);
 	fs_content_release(&h->content);
 	fs_names_release(&h->names);
+	free(h->reason);
 	free(h);
 }
 

@@ -14,7 +14,8 @@ struct fs_handle {
 	/* of a file: the bytes it was opened with, to its end */
 	struct fs_content content;
 	off_t end;    /* where the last accepted write ended; 0: none yet */
-	bool spoiled; /* something that is no value was written */
+	bool spoiled; /* something that is no value was written, and why it is none; NULL without memory */
+	char *reason;
 	/* of a directory */
 	struct fs_names names;
 };

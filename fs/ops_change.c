@@ -75,12 +75,21 @@ static int parse_write(const struct fs_handle *f, const char *s, size_t len, off
 		       struct pf_time *out, struct pf_why *why)
 {
 	if (f->spoiled)
-		return pf_why_set(why, -EINVAL, "an earlier write to this open file was no value: open it again");
+		return pf_why_set(why, -EINVAL, "an earlier write to this open file was no value, so open it again: %s",
+				  f->reason ? f->reason : "it was none");
 	if (off != 0 && !append)
 		return pf_why_set(why, -EINVAL,
 				  "one write is one request, the whole value: this one starts at byte %jd",
 				  (intmax_t)off);
 	return parse_value(&f->node, s, len, out, why);
+}
+
+/* Programs write again what was refused (Python when it closes a file): the reason must not be lost by that. */
+static void spoil(struct fs_handle *f, const struct pf_why *why)
+{
+	if (!f->spoiled)
+		f->reason = strdup(why->text);
+	f->spoiled = true;
 }
 
 /*
@@ -98,7 +107,8 @@ void fs_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, o
 	if (!f->end || !(append || off == f->end) || !only_newlines(buf, size)) {
 		int r = parse_write(f, buf, size, off, append, &expires_at, &why);
 		if (r < 0) {
-			f->spoiled = r == -EINVAL;
+			if (r == -EINVAL)
+				spoil(f, &why);
 			fs_fail(req, "renew", &f->node, NULL, r, &why);
 			return;
 		}

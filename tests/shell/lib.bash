@@ -171,6 +171,16 @@ refused() {
 	has "$(status_line)" "^[0-9T:.-]+Z $errno .*$pattern"
 }
 
+# renewed TIME COMMAND...: it succeeds, by one commit, and the record says so at once.
+renewed() {
+	local time=$1 before
+	shift
+	before=$(head_version)
+	"$@"
+	same "$(head_version)" $((before + 1))
+	same "$(expiry)" "$time"
+}
+
 # new_pin [T]: register one through the mount; its id is $ID, its file $F.
 new_pin() {
 	ID=$(cat /proc/sys/kernel/random/uuid)

@@ -18,16 +18,6 @@ uuid() {
 	cat /proc/sys/kernel/random/uuid
 }
 
-# renewed TIME COMMAND...: it succeeds, by one commit, and the record says so at once.
-renewed() {
-	local time=$1 before
-	shift
-	before=$(head_version)
-	"$@"
-	same "$(head_version)" $((before + 1))
-	same "$(expiry)" "$time"
-}
-
 # --- register ---
 
 @test "mkdir registers: committed when it returns, on the head it found" {
@@ -120,51 +110,14 @@ renewed() {
 
 # --- renew ---
 
-@test "echo renews, in every shell, and is done when it returns" {
-	local year=2040 name sh
+@test "echo renews, and is done when it returns" {
 	new_pin
-	for name in bash dash 'busybox sh' zsh; do
-		read -ra sh <<<"$name"
-		command -v "${sh[0]}" >/dev/null || continue
-		renewed "$((++year))-01-01T00:00:00Z" "${sh[@]}" -c "echo $year-01-01T00:00:00Z >'$F'"
-		renewed "$((++year))-01-01T00:00:00Z" "${sh[@]}" -c "echo $year-01-01T00:00:00Z >>'$F'"
-	done
-	renewed "2060-01-01T00:00:00Z" sh -c "/bin/echo 2060-01-01T00:00:00Z >'$F'"
+	renewed 2040-01-01T00:00:00Z bash -c "echo 2040-01-01T00:00:00Z >'$F'"
+	renewed 2041-01-01T00:00:00Z bash -c "echo 2041-01-01T00:00:00Z >>'$F'"
+	renewed 2060-01-01T00:00:00Z sh -c "/bin/echo 2060-01-01T00:00:00Z >'$F'"
 	has "$(status_line)" "OK renew pins/$ID: "
 	# Their first flush comes before the write: it is no event.
 	not grep -v -e 'OK' "$MNT/.pinfs/log"
-	stop
-}
-
-@test "a refused value fails in write: echo returns 1" {
-	local sh
-	new_pin
-	for sh in bash dash; do
-		refused EINVAL 'nonsense' "$sh" -c "echo nonsense >'$F'"
-	done
-	refused EINVAL 'nonsense' /bin/sh -c "/bin/echo nonsense >'$F'"
-	refused EINVAL 'nonsense' bash -c "set -o pipefail; echo nonsense | tee '$F'"
-	refused EINVAL 'nonsense' dd of="$F" status=none <<<nonsense
-	echo nonsense >"$DIR/v"
-	refused EINVAL 'nonsense' cp "$DIR/v" "$F"
-	same "$(expiry)" "$T"
-	stop
-}
-
-@test "tools that write a value whole renew" {
-	new_pin
-	echo 2041-01-01T00:00:00Z >"$DIR/v"
-	renewed 2041-01-01T00:00:00Z cp "$DIR/v" "$F"
-	renewed 2042-01-01T00:00:00Z tee "$F" <<<2042-01-01T00:00:00Z
-	renewed 2043-01-01T00:00:00Z tee -a "$F" <<<2043-01-01T00:00:00Z
-	renewed 2044-01-01T00:00:00Z dd of="$F" status=none <<<2044-01-01T00:00:00Z
-	renewed 2045-01-01T00:00:00Z dd of="$F" oflag=append conv=notrunc status=none <<<2045-01-01T00:00:00Z
-	renewed 2046-01-01T00:00:00Z python3 -c 'import sys; open(sys.argv[1], "w").write("2046-01-01T00:00:00Z")' "$F"
-	# shellcheck disable=SC2016 # perl's
-	renewed 2047-01-01T00:00:00Z perl -e 'open F, ">", $ARGV[0]; print F "2047-01-01T00:00:00Z\n"; close F or die' "$F"
-	renewed 2048-01-01T00:00:00Z touch -d 2048-01-01T00:00:00Z "$F"
-	renewed 2049-01-01T00:00:00Z touch -m -d 2049-01-01T00:00:00Z "$F"
-	renewed 2050-01-01T00:00:00.5Z touch -d 2050-01-01T00:00:00.5Z "$F"
 	stop
 }
 
@@ -174,9 +127,6 @@ renewed() {
 	renewed 2033-01-01T00:00:00Z cp "$DIR/edited" "$F"
 	sed 's/keep/other/' "$F" >"$DIR/edited"
 	refused EINVAL 'label' cp "$DIR/edited" "$F"
-	if command -v vim >/dev/null; then
-		renewed 2034-01-01T00:00:00Z vim -u NONE -es -c '%s/2033/2034/' -c 'wq' "$F" </dev/null
-	fi
 	same "$(ls -A "$P")" "$ID"
 	same "$(field "$F" label)" keep
 	stop
@@ -258,27 +208,6 @@ renewed() {
 	refused EPERM '' touch "$MNT/newname"
 	new_pin
 	refused EINVAL '' python3 -c 'import os, sys; os.utime(sys.argv[1], (0, 253402300800))' "$F"
-	stop
-}
-
-@test "cp -p, cp -a, rsync, install: the value is judged by the write, and the status agrees with the record" {
-	new_pin
-	echo 2041-01-01T00:00:00Z >"$DIR/v"
-	chmod 644 "$DIR/v"
-	renewed 2041-01-01T00:00:00Z cp -p "$DIR/v" "$F"
-	echo 2042-01-01T00:00:00Z >"$DIR/v"
-	renewed 2042-01-01T00:00:00Z cp -a "$DIR/v" "$F"
-	if command -v rsync >/dev/null; then
-		echo 2043-01-01T00:00:00Z >"$DIR/v"
-		renewed 2043-01-01T00:00:00Z rsync -a --inplace "$DIR/v" "$F"
-		echo 2044-01-01T00:00:00Z >"$DIR/v"
-		refused ENOENT '' rsync -a "$DIR/v" "$F"
-	fi
-	same "$(ls -A "$P")" "$ID"
-	# It removes what is there, and for us that is a release.
-	run install -m 600 "$DIR/v" "$F"
-	same "$status" 1
-	same "$(ls -A "$P")" ''
 	stop
 }
 
@@ -365,15 +294,6 @@ $ID"
 	refused EPERM 'mode=' chmod 600 "$F"
 	[[ $(id -u) != 0 ]] || refused EPERM 'uid=' chown 1234 "$F"
 	refused EPERM 'mode=' chmod 700 "$P"
-	stop
-}
-
-@test "sed -i and perl -i: refused at once, nothing registered, lost or left" {
-	new_pin
-	refused ENOENT '' sed -i 's/2031/2032/' "$F"
-	unchanged perl -pi -e 's/2031/2032/' "$F"
-	same "$(ls -A "$P")" "$ID"
-	same "$(expiry)" "$T"
 	stop
 }
 
