@@ -9,7 +9,6 @@
 export TZ=UTC
 
 T=2031-01-01T00:00:00Z # a time to come
-# shellcheck disable=SC2034 # for the tests
 LATER=2032-01-01T00:00:00Z
 
 pinctl() {
@@ -198,20 +197,30 @@ expiry() {
 	field "$F" expires_at
 }
 
-# renew_at_once FILE N: N writers of one pin, each in a process of its own that opened the file before any of them writes.
+# renew_at_once FILE...: a writer each, in a process of its own; all have their file open before any of them writes $LATER.
 renew_at_once() {
-	python3 - "$1" "$2" <<-'END'
+	python3 - "$LATER" "$@" <<-'END'
 		import multiprocessing, os, sys
-		def write(i):
-		    f = os.open(sys.argv[1], os.O_WRONLY)
+		def write(name):
+		    f = os.open(name, os.O_WRONLY)
 		    ready.wait()
-		    os.write(f, b"%d-01-01T00:00:00Z\n" % (2100 + i))
-		ready = multiprocessing.Barrier(int(sys.argv[2]))
-		all = [multiprocessing.Process(target=write, args=(i,)) for i in range(int(sys.argv[2]))]
-		for p in all:
-		    p.start()
-		for p in all:
-		    p.join()
-		sys.exit(any(p.exitcode for p in all))
+		    os.write(f, sys.argv[1].encode())
+		names = sys.argv[2:]
+		ready = multiprocessing.Barrier(len(names))
+		writers = [multiprocessing.Process(target=write, args=(name,)) for name in names]
+		for w in writers:
+		    w.start()
+		for w in writers:
+		    w.join()
+		sys.exit(any(w.exitcode for w in writers))
+	END
+}
+
+# make_pins N: register so many through the mount.
+make_pins() {
+	python3 - "$P" "$1" "$T" <<-'END'
+		import os, sys, uuid
+		for _ in range(int(sys.argv[2])):
+		    os.mkdir("%s/%s,expires_at=%s" % (sys.argv[1], uuid.uuid4(), sys.argv[3]))
 	END
 }
