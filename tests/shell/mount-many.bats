@@ -374,14 +374,16 @@ count() {
 		watchers = [threading.Thread(target=watch, args=(read,)) for read, _ in ways]
 		for w in watchers:
 		    w.start()
-		for i in range(45):
-		    value = "%d-01-01T00:00:00Z" % (2100 + i)
-		    ways[i % 3][1](value)
-		    # It has returned: everybody must see it now.
-		    for read, _ in ways:
-		        if read() != value:
-		            problems.append("%s was written, and is not there" % value)
-		done.set()
+		try:
+		    for i in range(45):
+		        value = "%d-01-01T00:00:00Z" % (2100 + i)
+		        ways[i % 3][1](value)
+		        # It has returned: everybody must see it now.
+		        for read, _ in ways:
+		            if read() != value:
+		                problems.append("%s was written, and is not there" % value)
+		finally:
+		    done.set()
 		for w in watchers:
 		    w.join()
 		assert len(set(seen)) > 20, len(set(seen))

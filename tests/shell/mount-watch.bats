@@ -256,6 +256,23 @@ logged() {
 	stop
 }
 
+@test "a pin that was dropped before the first look at its branch, and after the branch was opened, is told once" {
+	local id
+	id=$(pinctl -d "$TABLE" register "$T")
+	python3 "$BATS_TEST_DIRNAME/make-branch" "$TABLE" dev
+	mount_table -b dev
+	eventually grep -q mount "$MNT/.pinfs/log"
+	sleep 0.2 # the first look of all is over, the next one is to come
+	same "$(ls "$MNT/branches/main/pins")" "$id"
+	"$BATS_TEST_DIRNAME/drop-pins" "$TABLE"
+	eventually grep -q "	lost	branches/main/pins/$id	-	" "$MNT/.pinfs/log"
+	pinctl -d "$TABLE" enable --apply
+	id=$(pinctl -d "$TABLE" register "$T")
+	eventually grep -q "	registered	branches/main/pins/$id	-	" "$MNT/.pinfs/log"
+	same "$(grep -c '	lost	' "$MNT/.pinfs/log")" 1
+	stop
+}
+
 @test "branches are watched once they were looked at" {
 	python3 "$BATS_TEST_DIRNAME/make-branch" "$TABLE" dev
 	mount_table
