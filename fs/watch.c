@@ -18,26 +18,28 @@ bool fs_watch_stopping(struct fs_watch *w)
 	return stop;
 }
 
-static struct timespec after(int seconds)
+/* Wait until *flag is set, for some seconds at most. Returns it. */
+static bool wait_for(struct fs_watch *w, const bool *flag, int seconds)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += seconds;
-	return t;
-}
-
-/* False when it is time to end. */
-static bool pause_between(struct fs_watch *w)
-{
-	struct timespec until = after(PERIOD_SECONDS);
+	struct timespec until;
 	int r = 0;
 
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += seconds;
 	pthread_mutex_lock(&w->lock);
-	while (!w->stop && r == 0)
+	while (!*flag && r == 0)
 		r = pthread_cond_timedwait(&w->wake, &w->lock, &until);
-	bool stop = w->stop;
+	bool now = *flag;
 	pthread_mutex_unlock(&w->lock);
-	return !stop;
+	return now;
+}
+
+static void set(struct fs_watch *w, bool *flag)
+{
+	pthread_mutex_lock(&w->lock);
+	*flag = true;
+	pthread_cond_signal(&w->wake);
+	pthread_mutex_unlock(&w->lock);
 }
 
 /* What `systemctl status` shows: the branch in the root. */
@@ -63,7 +65,8 @@ static void *watch(void *arg)
 		while (!fs_watch_stopping(&fs->watch) && (b = fs_branch_next(fs, &number)))
 			if (fs_follow_look(fs, b) && b->number == 1)
 				tell_manager(fs, b->line);
-	} while (pause_between(&fs->watch));
+	} while (!wait_for(&fs->watch, &fs->watch.stop, PERIOD_SECONDS));
+	set(&fs->watch, &fs->watch.ended);
 	return NULL;
 }
 
@@ -91,14 +94,11 @@ int fs_watch_start(struct fs *fs, struct pf_why *why)
 bool fs_watch_stop(struct fs *fs)
 {
 	struct fs_watch *w = &fs->watch;
-	struct timespec until = after(END_SECONDS);
 
-	pthread_mutex_lock(&w->lock);
-	w->stop = true;
-	pthread_cond_signal(&w->wake);
-	pthread_mutex_unlock(&w->lock);
-	if (pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+	set(w, &w->stop);
+	if (!wait_for(w, &w->ended, END_SECONDS))
 		return false;
+	pthread_join(w->thread, NULL);
 	pthread_cond_destroy(&w->wake);
 	pthread_mutex_destroy(&w->lock);
 	return true;

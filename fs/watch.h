@@ -11,9 +11,9 @@ struct fs;
 
 struct fs_watch {
 	pthread_t thread;
-	pthread_mutex_t lock; /* of `stop` */
-	pthread_cond_t wake;
-	bool stop;
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t wake;  /* one of them was set */
+	bool stop, ended;
 };
 
 /* To be started in the process that serves: threads do not survive a fork. 0 or the error of pthread_create. */
