@@ -230,7 +230,7 @@ nano_types() {
 		    os.execlp("nano", "nano", "--ignorercfiles", file)
 		out = open(screen, "wb")
 		def settle():
-		    while select.select([fd], [], [], 1)[0]:
+		    while select.select([fd], [], [], 0.4)[0]:
 		        try:
 		            out.write(os.read(fd, 65536))
 		        except OSError:
