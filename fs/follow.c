@@ -189,7 +189,7 @@ static int tell_change(const struct look *l, enum pf_change_kind kind, const str
 	} else if (before) {
 		pf_why_set(&text, 0, "its time was %s", t);
 	} else {
-		pf_why_set(&text, 0, "it was not there");
+		pf_why_set(&text, 0, "no version that has it is kept");
 	}
 	struct pf_why said = text;
 	if (s->txn && s->txn->uuid[0] && kind != PF_CHANGE_UNKNOWN)

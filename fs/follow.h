@@ -22,8 +22,8 @@ struct fs_own {
 struct fs_follow {
 	/* Of the watcher's thread alone. */
 	struct pf_manifest *head; /* newest head that was looked at; NULL: none yet */
-	uint64_t
-		at; /* what happened up to this version has been looked at; at first, the head when the line was opened */
+	/* What happened up to this version has been looked at; at first, the head when the line was opened. */
+	uint64_t at;
 	uint64_t known;	   /* lost pins are known up to this version; 0: nobody has looked back yet */
 	unsigned failures; /* looks in a row that failed, and why the last one did */
 	char *complaint;

@@ -51,7 +51,7 @@ static void tell_manager(struct fs *fs, struct fs_line *l)
 	if (fs_line_view(l, &v, NULL) < 0)
 		return;
 	const struct pf_manifest *m = v->manifest;
-	fs_notify("STATUS=branch %s at version %" PRIu64 ", %zu pins, %zu lost", fs_line_name(l), m->version, m->pins.n,
+	fs_notify("STATUS=branch %s, version %" PRIu64 ", pins: %zu, lost: %zu", fs_line_name(l), m->version, m->pins.n,
 		  lost);
 }
 

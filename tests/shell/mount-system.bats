@@ -165,11 +165,11 @@ told() {
 	eventually told "^READY=1\$"
 	eventually told '^head 292$'
 	told "^MAINPID=$DAEMON\$"
-	eventually told '^STATUS=branch main at version 9, 0 pins, 0 lost$'
+	eventually told '^STATUS=branch main, version 9, pins: 0, lost: 0$'
 	id=$(pinctl -d "$TABLE" register "$T")
-	eventually told '^STATUS=branch main at version 10, 1 pins, 0 lost$'
+	eventually told '^STATUS=branch main, version 10, pins: 1, lost: 0$'
 	"$BATS_TEST_DIRNAME/drop-pins" "$TABLE"
-	eventually told '^STATUS=branch main at version 11, 0 pins, 1 lost$'
+	eventually told '^STATUS=branch main, version 11, pins: 0, lost: 1$'
 	not told STOPPING
 	stop
 	told '^STOPPING=1$'

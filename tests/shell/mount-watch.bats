@@ -223,7 +223,9 @@ logged() {
 @test "a pin that a writer dropped is told at once, in the log and on stderr; then counted until it is active again" {
 	mount_table
 	new_pin
-	local lost=$ID source version before
+	local other=$ID lost source version before
+	new_pin
+	lost=$ID
 	source=$(field "$F" source_version):$(field "$F" source_transaction_uuid)
 	before=$(status_line)
 	"$BATS_TEST_DIRNAME/drop-pins" "$TABLE"
@@ -231,13 +233,16 @@ logged() {
 	eventually logged lost "$lost" "$version	pin $lost of source $source is lost: version $version, written by lance 8.0.1, dropped it"
 	grep -q "pin $lost .* is lost" "$DIR/said"
 	same "$(status_line)" "$before"
-	same "$(metric 'pinfs_pins_lost{branch="main"}')" 1
+	eventually metric_is 'pinfs_pins_lost{branch="main"}' 2
 	same "$(metric 'pinfs_pins{branch="main"}')" 0
 
 	pinctl -d "$TABLE" enable --apply
 	pinctl -d "$TABLE" register --id "$lost" "$T"
-	eventually metric_is 'pinfs_pins_lost{branch="main"}' 0
-	same "$(grep -c '	lost	' "$MNT/.pinfs/log")" 1
+	eventually metric_is 'pinfs_pins_lost{branch="main"}' 1
+	pinctl -d "$TABLE" release --waive "$other"
+	eventually logged waived "$other" "$(head_version)	it was not there"
+	same "$(metric 'pinfs_pins_lost{branch="main"}')" 0
+	same "$(grep -c '	lost	' "$MNT/.pinfs/log")" 2
 	stop
 }
 
@@ -280,6 +285,22 @@ logged() {
 	local id
 	id=$(pinctl -d "$TABLE" -b dev register "$T")
 	eventually grep -q "	registered	branches/dev/pins/$id	-	" "$MNT/.pinfs/log"
+	stop
+}
+
+@test "a branch that is made anew is watched from there" {
+	python3 "$BATS_TEST_DIRNAME/make-branch" "$TABLE" dev
+	mount_table
+	ls "$MNT/branches/dev" >/dev/null
+	local id
+	id=$(pinctl -d "$TABLE" -b dev register "$T")
+	pinctl -d "$TABLE" -b dev release "$id"
+	eventually grep -q "	released	branches/dev/pins/$id	-	" "$MNT/.pinfs/log"
+	rm -r "$TABLE/tree" "$TABLE/_refs/branches"
+	python3 "$BATS_TEST_DIRNAME/make-branch" "$TABLE" dev
+	eventually grep -q "	watch	branches/dev/head	-	9	made anew: version 11 was the newest before" "$MNT/.pinfs/log"
+	id=$(pinctl -d "$TABLE" -b dev register "$T")
+	eventually grep -q "	registered	branches/dev/pins/$id	-	10	" "$MNT/.pinfs/log"
 	stop
 }
 
