@@ -153,11 +153,8 @@ int64_t pf_file_set_add(struct pf_file_set *s, uint32_t base, const char *path, 
 	uint64_t *slot = slot_of(s, hash, base, path);
 	int r = 0;
 
-	if (*slot) {
-		struct pf_surveyed_file *f = &s->v[file_in(*slot)];
-		f->optional = f->optional && new->optional;
-		return f - s->v;
-	}
+	if (*slot)
+		return (int64_t)file_in(*slot);
 	if (s->n == s->cap)
 		r = grow_files(s);
 	if (r == 0 && s->n + 1 > s->n_slots / 2) {

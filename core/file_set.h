@@ -19,7 +19,7 @@ enum pf_presence { PF_UNSEEN, PF_PRESENT, PF_MISSING };
 struct pf_surveyed_file {
 	enum pf_file_class cls : 8;
 	enum pf_presence presence : 8; /* PF_UNSEEN: nobody looked yet, or nobody can */
-	bool own;		       /* it lies in this branch's own directory */
+	bool own;		       /* it lies in this branch's own folders */
 	bool optional;		       /* see pf_reference */
 	bool needed;		       /* another branch refers to it: lines.h */
 	bool is_dir;		       /* a directory with all that is in it; as far as known */
@@ -55,7 +55,7 @@ void pf_file_set_release(struct pf_file_set *s);
 /* Index of the file, or -ENOENT. */
 int64_t pf_file_set_find(const struct pf_file_set *s, uint32_t base, const char *path);
 
-/* The same, added if it is new: cls, own, optional and said as in `new`, no interval. It is optional only if everybody says so. */
+/* The same, added if it is new: cls, own, optional and said as in `new`, no interval. */
 int64_t pf_file_set_add(struct pf_file_set *s, uint32_t base, const char *path, const struct pf_surveyed_file *new);
 
 /*

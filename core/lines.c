@@ -191,7 +191,7 @@ static int find_files(struct pf_survey *s, const struct pf_survey *other, struct
 
 	for (size_t i = 0; i < other->n_files; i++) {
 		const struct pf_surveyed_file *f = &other->files[i];
-		if (f->base || f->own || f->n_iv == 0 || !pf_place_is_own(f->path, pf_survey_dir(s), &s->refs))
+		if (f->base || f->own || !pf_place_is_own(f->path, pf_survey_dir(s), &s->refs))
 			continue;
 		const struct pf_surveyed_file like = {
 			.cls = f->cls, .own = true, .optional = f->optional, .said = f->said

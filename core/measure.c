@@ -6,11 +6,6 @@
 /* Deeper than any writer goes. Links may make a directory look endless. */
 #define DEPTH_MAX 8
 
-/* Where a branch keeps its files (lance-14-cleanup section 2). */
-static const char *const folders[] = {
-	"_versions", "_transactions", "data", "_deletions", "_indices", "_fri", "_blobs"
-};
-
 struct measuring {
 	struct pf_survey *s;
 	struct pf_store *st; /* looked at just now: the table's, or a base's */
@@ -77,25 +72,10 @@ static int64_t data_file_of(struct measuring *m, const char *dir)
 	return i >= 0 && (set->v[i].cls != PF_FILE_DATA || !is_known(&set->v[i])) ? -ENOENT : i;
 }
 
-/* Another branch's directory in this one's (lance-14-cleanup D4). */
-static bool is_branch(const struct measuring *m, const char *path)
-{
-	const struct pf_branch_refs *refs = &m->s->refs;
-
-	if (strncmp(path, "tree/", strlen("tree/")) != 0)
-		return false;
-	for (size_t i = 0; i < refs->n; i++)
-		if (strcmp(path + strlen("tree/"), refs->v[i].name) == 0)
-			return true;
-	return false;
-}
-
 static int see_dir(struct measuring *m, const char *path)
 {
 	struct pf_file_set *set = &m->s->state->set;
 
-	if (is_branch(m, path))
-		return 0;
 	int64_t i = pf_file_set_find(set, 0, path);
 	if (i >= 0 && is_known(&set->v[i]))
 		return measure_dir(m, path, &set->v[i]);
@@ -138,6 +118,8 @@ static int see_entry(void *arg, const char *name, bool is_dir)
 
 	if (asprintf(&path, "%s/%s", m->dir, name) < 0)
 		return path = NULL, -ENOMEM;
+	if (!m->into && !pf_place_is_own(path, pf_survey_dir(m->s), &m->s->refs))
+		return 0;
 	if (!is_dir)
 		return see_file(m, path);
 	return m->into ? walk(m, path, m->into) : see_dir(m, path);
@@ -147,9 +129,9 @@ static int walk_folders(struct measuring *m)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(folders); i++) {
+	for (size_t i = 0; r == 0 && i < PF_FOLDERS; i++) {
 		_cleanup_(pf_freep) char *dir = NULL;
-		if (asprintf(&dir, "%s%s", pf_survey_dir(m->s), folders[i]) < 0)
+		if (asprintf(&dir, "%s%s", pf_survey_dir(m->s), pf_folders[i]) < 0)
 			return dir = NULL, -ENOMEM;
 		r = walk(m, dir, NULL);
 	}

@@ -19,16 +19,29 @@ static bool starts(const char *s, const char *with)
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
+const char *const pf_folders[PF_FOLDERS] = { "_versions", "_transactions", "data",  "_deletions",
+					     "_indices",  "_fri",	   "_blobs" };
+
+/* Is `rest` what may follow the directory of a branch: nothing, or one of its folders? */
+static bool in_folder(const char *rest)
+{
+	size_t n = strcspn(rest, "/");
+
+	for (size_t i = 0; i < PF_FOLDERS; i++)
+		if (strlen(pf_folders[i]) == n && strncmp(rest, pf_folders[i], n) == 0)
+			return true;
+	return n == 0;
+}
+
 bool pf_place_is_own(const char *name, const char *dir, const struct pf_branch_refs *refs)
 {
-	if (!starts(name, dir))
+	if (!starts(name, dir) || !in_folder(name + strlen(dir)))
 		return false;
-	if (dir[0] == '\0')
-		return !starts(name, "tree/");
-	for (size_t i = 0; i < refs->n; i++) {
+	for (size_t i = 0; i < refs->n && starts(name, "tree/"); i++) {
 		const char *other = refs->v[i].name;
 		size_t n = strlen(other), at = strlen("tree/");
-		if (at + n + 1 > strlen(dir) && strncmp(name + at, other, n) == 0 && name[at + n] == '/')
+		if (at + n + 1 > strlen(dir) && strncmp(name + at, other, n) == 0 && name[at + n] == '/' &&
+		    in_folder(name + at + n + 1))
 			return false;
 	}
 	return true;

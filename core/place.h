@@ -37,7 +37,14 @@ struct pf_base_list {
 	size_t n;
 };
 
-/* Is `name`, a place below the table's root, in the branch directory `dir` ("" or "tree/x/"), and not in that of another branch there? */
+/* Where a line of versions keeps its files (lance-14-cleanup section 2). */
+#define PF_FOLDERS 7
+extern const char *const pf_folders[PF_FOLDERS];
+
+/*
+ * Does the file or directory `name` belong to the branch in `dir` ("" or "tree/x/"): is it that directory, or in one of its folders, and not in one of
+ * another branch? One called x/data lives in the folder of x's data files, and both have files there (lance-14-cleanup D4).
+ */
 bool pf_place_is_own(const char *name, const char *dir, const struct pf_branch_refs *refs);
 
 /* Of a branch in `dir` ("" or "tree/x/") of the table in `st`; refs are all branches, to know whose directory is whose. New bases are added. */

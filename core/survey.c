@@ -230,9 +230,8 @@ static int64_t match(struct pf_survey *s, const struct pf_version_entry *v, size
 	for (size_t k = 0; k < s->n_versions; k++) {
 		if (i == n || v[i].version > s->versions[k].version)
 			continue;
-		/* One that was not there, or under another name: V1 names were made V2 names. */
-		if (v[i].version < s->versions[k].version || v[i].v2 != s->versions[k].v2)
-			return -ESTALE;
+		if (v[i].version < s->versions[k].version)
+			return -ESTALE; /* it was not there */
 		i++;
 		s->versions[kept++] = s->versions[k];
 	}

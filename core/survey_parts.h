@@ -38,7 +38,7 @@ struct pf_survey_state {
 	struct pf_file_list maps;    /* what its FRI names, if that could be read */
 	struct pf_buf fri;	     /* the entry they are from */
 	size_t cap_versions;
-	bool prune;  /* versions went away since the last prune */
+	bool prune;  /* there may be files that no version refers to */
 	bool broken; /* memory ran out in the middle of a step: start anew */
 };
 

@@ -129,6 +129,13 @@ static int begin_whole(struct pf_taking *t)
 	return pf_file_set_clear(&t->s->state->set);
 }
 
+/* What was counted was not so. Files that nothing else names are left in the set: to be pruned. */
+static void take_back(struct pf_taking *t)
+{
+	pf_file_set_undo(&t->s->state->set);
+	t->s->state->prune = true;
+}
+
 /* Count all fragments once more, now that their bases are known. */
 static int count_again(struct pf_taking *t, struct pf_why *why)
 {
@@ -136,7 +143,7 @@ static int count_again(struct pf_taking *t, struct pf_why *why)
 	const struct pf_manifest *m = t->is->m;
 	struct pf_field f;
 
-	pf_file_set_undo(&t->s->state->set);
+	take_back(t);
 	pf_file_set_begin(&t->s->state->set);
 	t->unplaced = false;
 	int r = begin_whole(t);
@@ -377,8 +384,7 @@ static int take_version(struct pf_taking *t, struct pf_surveyed_version *v, stru
 
 	int r = count_all(t, &ix, why);
 	if (r < 0) {
-		pf_file_set_undo(&t->s->state->set);
-		t->s->state->prune = true; /* of files that only this one names */
+		take_back(t);
 		return r;
 	}
 	r = settle(t, &ix, v);

@@ -106,6 +106,21 @@ static void assert_kept(struct pf_lines *l, const char *branch, const char *vers
 	assert_string_equal(data.len ? pf_buf_str(&data) + 1 : "", files);
 }
 
+static int note_orphan(void *arg, const char *path, const struct pf_stat *st)
+{
+	return pf_buf_addf(arg, "%s ", path);
+}
+
+/* What lies in the line's folders that nobody names, in the order of the listing. */
+static void assert_orphans(struct pf_line *line, const char *want)
+{
+	_cleanup_(pf_buf_release) struct pf_buf got = PF_BUF_INIT;
+
+	assert_int_equal(pf_buf_addstr(&got, ""), 0);
+	assert_int_equal(pf_survey_measure(line->survey, note_orphan, &got, NULL), 0);
+	assert_string_equal(pf_buf_str(&got), want);
+}
+
 static void check_main(const char *root)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = new_table(root);
@@ -150,15 +165,23 @@ static void test_root_is_gone(void **state)
 
 	pf_lines_init(&l, st);
 	refresh(&l);
-	for (uint64_t v = 1; v <= 3; v++)
+	for (uint64_t v = 1; v <= 3; v++) {
+		char name[TABLE_NAME_MAX];
 		del_version(st, NULL, v);
+		assert_int_equal(pf_store_mem_del(st, table_txn_name(&(struct table_version){ .version = v }, name)),
+				 0);
+	}
+	assert_int_equal(pf_store_mem_put(st, "data/a.lance", "a", 1), 0);
+	assert_int_equal(pf_store_mem_put(st, "data/a/1.blob", "1", 1), 0);
 	refresh(&l);
 	assert_kept(&l, NULL, "4=head", "data/a.lance=branch:dev data/b.lance=branch:dev data/c.lance=head");
+	assert_orphans(&l.v[0], "");
 	/* dev is cleaned, and lets a go; then it lets go of main. */
 	del_version(st, "tree/dev/", 2);
 	refresh(&l);
 	assert_int_equal(pf_lines_find(&l, NULL)->survey->manifests_read, 0);
 	assert_kept(&l, NULL, "4=head", "data/a.lance=- data/b.lance=branch:dev data/c.lance=head");
+	assert_orphans(&l.v[0], "data/a.lance data/a/1.blob ");
 }
 
 static void test_nothing_needed(void **state)
@@ -316,11 +339,22 @@ static void test_nested(void **state)
 	dev = pf_lines_find(&l, "dev");
 	assert_kept(&l, "dev/data", "3=head", "tree/dev/data/data/f.lance=head");
 	assert_kept(&l, "dev", "2=- 3=head", "!data/a.lance=- !data/b.lance=head tree/dev/data/d.lance=head");
-	/* dev's own folder data/ is looked through, and the other branch in it is not. */
-	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
-	assert_int_equal(pf_survey_measure(dev->survey, NULL, NULL, NULL), 0);
-	for (size_t i = 0; i < dev->survey->n_files; i++)
-		assert_null(strstr(dev->survey->files[i].path, "tree/dev/data/data"));
+	/* dev's own folder data/ is looked through, and what the other branch has there is not touched. */
+	assert_int_equal(pf_store_mem_put(st, "tree/dev/data/stray.lance", "s", 1), 0);
+	assert_orphans(dev, "tree/dev/data/stray.lance ");
+	assert_orphans(pf_lines_find(&l, "dev/data"), "");
+
+	/* A third one that has a file of each: who needs what is told of the right one. */
+	table_put_branch(st, "third", 4, "66666666666666666666666666666666");
+	table_add_fragment(&x, 0, "d.lance", 0, 0);
+	table_add_fragment(&x, 1, "f.lance", 0, 1);
+	table_add_base(&x, 0, true, "/memory/tree/dev");
+	table_add_base(&x, 1, true, "/memory/tree/dev/data");
+	put_version(st, "third", 4, &x);
+	refresh(&l);
+	assert_kept(&l, "dev/data", "3=head", "tree/dev/data/data/f.lance=head,branch:third");
+	assert_kept(&l, "dev", "2=- 3=head",
+		    "!data/a.lance=- !data/b.lance=head tree/dev/data/d.lance=head,branch:third");
 }
 
 static int stop(void *arg, uint64_t done, uint64_t total)

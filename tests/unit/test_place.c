@@ -198,7 +198,13 @@ static void test_places(void **state)
 	resolve(&b, "tree/dev/", "/memory/tree/dev/data", true);
 	assert_place(&b, 0, "tree/dev/data/", false, NULL);
 	resolve(&b, "tree/dev/", "/memory/tree/dev/database", true);
-	assert_place(&b, 0, "tree/dev/database/", true, NULL);
+	assert_place(&b, 0, "tree/dev/database/", false, NULL);
+	resolve(&b, "tree/dev/", "/memory/tree/dev/data/sub", true);
+	assert_place(&b, 0, "tree/dev/data/sub/", true, NULL);
+	resolve(&b, "tree/dev/data/", "/memory/tree/dev/data/sub", true);
+	assert_place(&b, 0, "tree/dev/data/sub/", false, NULL);
+	resolve(&b, "", "/memory/other", true);
+	assert_place(&b, 0, "other/", false, NULL);
 	resolve(&b, "tree/dev/data/", "/memory/tree/dev", true);
 	assert_place(&b, 0, "tree/dev/", false, NULL);
 

@@ -32,7 +32,7 @@ struct ver {
 	size_t n;
 	unsigned index[INDICES_MAX];
 	size_t n_indices;
-	unsigned bases; /* how its base paths are ordered and spelled */
+	unsigned bases; /* how its base paths are ordered and spelled, and where base 1 is */
 };
 
 struct history {
@@ -70,7 +70,7 @@ static void put_message(struct pf_buf *b, uint32_t n, struct pf_buf *m)
 	pf_buf_release(m);
 }
 
-/* Base 0: none given. 1: elsewhere. 2: the directory data/sub of the table. 3: the table itself, by another spelling. */
+/* Base 0: none given. 1: elsewhere, in one place or another. 2: the directory data/sub of the table. 3: the table itself, by another spelling. */
 static void put_data_file(struct pf_buf *b, uint32_t number, unsigned name, unsigned base)
 {
 	struct pf_buf file = PF_BUF_INIT;
@@ -124,13 +124,15 @@ static void put_base(struct pf_buf *b, unsigned id, bool root, const char *path)
 
 static void put_bases(struct pf_buf *b, unsigned how)
 {
+	const char *first = how & 8 ? "/elsewhere/two" : "/elsewhere/one";
+
 	/* Writers keep them in a hash map: any order. */
 	if (how & 1)
-		put_base(b, 1, true, "/elsewhere/other");
+		put_base(b, 1, true, first);
 	put_base(b, 2, false, how & 2 ? "//memory/data/./sub/" : "/memory/data/sub");
 	put_base(b, 3, true, how & 4 ? "/memory" : "/memory/.");
 	if (!(how & 1))
-		put_base(b, 1, true, "/elsewhere/other");
+		put_base(b, 1, true, first);
 }
 
 static void index_uuid(unsigned name, char out[PF_UUID_TEXT])
@@ -157,9 +159,13 @@ static void put_version(struct history *h, unsigned version)
 	const struct ver *v = &h->v[version];
 	struct table_version t = { .version = version, .extra = &extra };
 
-	for (size_t i = 0; i < v->n; i++)
+	/* Base paths may even stand between fragments. */
+	size_t first = v->bases & 16 ? v->n / 2 : v->n;
+	for (size_t i = 0; i < first; i++)
 		put_fragment(&extra, &v->f[i]);
 	put_bases(&extra, v->bases);
+	for (size_t i = first; i < v->n; i++)
+		put_fragment(&extra, &v->f[i]);
 	for (size_t i = 0; i < v->n_indices; i++)
 		put_index(&index, v->index[i]);
 	if (v->n_indices)
@@ -216,11 +222,12 @@ static void free_lines(struct lines *l)
 	l->n = 0;
 }
 
-static void add_data(struct lines *l, unsigned name, unsigned base)
+static void add_data(struct lines *l, const struct ver *v, unsigned name, unsigned base)
 {
-	static const char *const where[] = { ":data/", "/elsewhere/other:data/", ":data/sub/", ":data/" };
+	static const char *const where[] = { ":data/", "/elsewhere/one:data/", ":data/sub/", ":data/",
+					     "/elsewhere/two:data/" };
 
-	add_line(l, "%sf%u.lance", where[base], name);
+	add_line(l, "%sf%u.lance", where[base == 1 && v->bases & 8 ? 4 : base], name);
 }
 
 static void model_of(const struct history *h, unsigned version, struct lines *l)
@@ -233,11 +240,11 @@ static void model_of(const struct history *h, unsigned version, struct lines *l)
 		add_line(l, ":%s", table_txn_name(&(struct table_version){ .version = version }, name));
 	for (size_t i = 0; !v->damaged && i < v->n; i++) {
 		const struct frag *f = &v->f[i];
-		add_data(l, f->file, f->base);
+		add_data(l, v, f->file, f->base);
 		if (f->second)
-			add_data(l, f->second, 0);
+			add_data(l, v, f->second, 0);
 		if (f->overlay)
-			add_data(l, f->overlay, 0);
+			add_data(l, v, f->overlay, 0);
 		if (f->row_ids)
 			add_line(l, ":_rowids/r%u", f->row_ids);
 		if (f->deletion)
@@ -395,7 +402,7 @@ static void change(struct history *h, struct ver *v)
 			v->index[n] = dice(3) ? ++h->next : 1;
 	}
 	if (dice(6) == 0)
-		v->bases = dice(8);
+		v->bases = dice(32);
 }
 
 static void commit(struct history *h)
