@@ -157,24 +157,27 @@ static int look(struct measuring *m, struct pf_surveyed_file *f)
 	return 0;
 }
 
-/* Is the file there at the other place where it may be? */
+static bool is_there(const struct pf_survey *s, const char *dir, const char *in, const char *path)
+{
+	_cleanup_(pf_freep) char *name = NULL;
+
+	if (asprintf(&name, "%s%s%s", dir, in, path) < 0)
+		return name = NULL, false;
+	int64_t i = pf_file_set_find(&s->state->set, 0, name);
+	return i >= 0 && s->state->set.v[i].presence == PF_PRESENT && s->state->set.v[i].n_files > 0;
+}
+
+/* A file that is not where it was named: is it at another place where it was named too (pf_taking_see)? */
 static bool is_twin_there(const struct pf_survey *s, const struct pf_surveyed_file *f)
 {
-	static const char *const folder[PF_FILE_CLASSES] = {
-		[PF_FILE_DATA] = "data/", [PF_FILE_INDEX] = "_indices/", [PF_FILE_MAP] = "_fri/"
-	};
-	const char *perhaps = s->bases[f->base].perhaps;
-	bool there = false;
+	static const char *const folder[PF_FILE_CLASSES] = { [PF_FILE_DATA] = "data/", [PF_FILE_MAP] = "_fri/" };
+	const char *perhaps = s->bases[f->base].perhaps, *slash = strrchr(f->path, '/');
 
-	for (int as_root = 1; perhaps && !there && as_root >= 0; as_root--) {
-		_cleanup_(pf_freep) char *path = NULL;
-		const char *in = as_root || !folder[f->cls] ? "" : folder[f->cls];
-		if (asprintf(&path, "%s%s%s", perhaps, in, f->path) < 0)
-			return path = NULL, false;
-		int64_t i = pf_file_set_find(&s->state->set, 0, path);
-		there = i >= 0 && s->files[i].presence == PF_PRESENT;
-	}
-	return there;
+	if (f->cls == PF_FILE_INDEX && is_there(s, pf_survey_dir(s), "_indices/", slash ? slash + 1 : f->path))
+		return true;
+	/* The base may be a table's root, or the folder itself. */
+	return perhaps &&
+	       (is_there(s, perhaps, "", f->path) || (folder[f->cls] && is_there(s, perhaps, folder[f->cls], f->path)));
 }
 
 /* What the walk of the branch's folders did not come across. */
@@ -210,8 +213,6 @@ static int look_at_base(struct measuring *m, uint32_t base)
 			r = look(&at, f);
 		else if (gone)
 			f->presence = PF_MISSING;
-		if (f->presence == PF_MISSING && is_twin_there(s, f))
-			f->presence = PF_UNSEEN;
 	}
 	return r;
 }
@@ -234,5 +235,8 @@ int pf_survey_measure(struct pf_survey *s, pf_orphan_fn orphan, void *arg, struc
 	pf_survey_show(s);
 	for (uint32_t base = 1; r == 0 && base < s->n_bases; base++)
 		r = look_at_base(&m, base);
+	for (size_t i = 0; r == 0 && i < s->n_files; i++)
+		if (s->files[i].presence == PF_MISSING && is_twin_there(s, &s->files[i]))
+			s->files[i].presence = PF_UNSEEN;
 	return r < 0 && inner.text[0] ? pf_why_set(why, r, "%s", inner.text) : r;
 }

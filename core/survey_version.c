@@ -108,6 +108,10 @@ int pf_taking_see(void *arg, const struct pf_reference *ref)
 	like.optional = true;
 	if (r == 0 && p->perhaps)
 		r = count_at(t, 0, p->perhaps, ref->path, &like);
+	/* Lance 14 writes an index that it remaps beside the branch, and leaves the base of the old one in the entry. */
+	like.own = true;
+	if (r == 0 && ref->cls == PF_FILE_INDEX && !p->own)
+		r = count_at(t, 0, pf_survey_dir(t->s), ref->path, &like);
 	return r;
 }
 

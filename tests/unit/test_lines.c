@@ -8,6 +8,7 @@
 #include "core/lines.h"
 #include "core/store_mem.h"
 
+#include "moves.h"
 #include "table.h"
 
 #define DEV_ID "0123456789abcdef0123456789abcdef"
@@ -297,6 +298,44 @@ static void test_unreadable(void **state)
 	assert_non_null(strstr(needs.v[0].unknown, name));
 }
 
+/* An index of main that Lance 14 remapped on the branch: its entry says main, its files are the branch's. */
+static void test_misplaced_index(void **state)
+{
+	static const char here[] = "tree/dev/_indices/0badcafe-0000-4000-a000-000000000007";
+	_cleanup_(pf_store_freep) struct pf_store *st = new_table("/memory");
+	_cleanup_(pf_lines_release) struct pf_lines l;
+	_cleanup_(pf_buf_release) struct pf_buf index = PF_BUF_INIT, extra = PF_BUF_INIT;
+	char file[TABLE_NAME_MAX];
+
+	moves_index(&(struct moves_index){ .name = "by_id", .uuid = 7, .has_base = true }, &index);
+	table_add_base(&extra, 0, true, "/memory");
+	table_put(st, &(struct table_version){
+			      .version = 4, .dir = "tree/dev/", .branch = "dev", .extra = &extra, .index = &index });
+	snprintf(file, sizeof(file), "%s/page.lance", here);
+	assert_int_equal(pf_store_mem_put(st, file, "x", 1), 0);
+	pf_lines_init(&l, st);
+	refresh(&l);
+	struct pf_survey *dev = pf_lines_find(&l, "dev")->survey;
+	assert_orphans(pf_lines_find(&l, "dev"), "");
+	unsigned seen = 0;
+	for (size_t i = 0; i < dev->n_files; i++) {
+		const struct pf_surveyed_file *f = &dev->files[i];
+		if (f->cls != PF_FILE_INDEX)
+			continue;
+		seen++;
+		/* Where it was named it is not, and need not be; where it is it is kept. */
+		assert_int_equal(f->presence, f->own ? PF_PRESENT : PF_UNSEEN);
+		assert_string_equal(f->path, f->own ? here : here + strlen("tree/dev/"));
+	}
+	assert_int_equal(seen, 2);
+	/* It is nowhere at all: that is missed. */
+	assert_int_equal(pf_store_mem_del(st, file), 0);
+	assert_int_equal(pf_survey_measure(dev, NULL, NULL, NULL), 0);
+	for (size_t i = 0; i < dev->n_files; i++)
+		if (dev->files[i].cls == PF_FILE_INDEX && !dev->files[i].own)
+			assert_int_equal(dev->files[i].presence, PF_MISSING);
+}
+
 /* Branches come and go. Of one of which only the ref is left nothing is needed (lance-14-cleanup 31). */
 static void test_refs_change(void **state)
 {
@@ -382,11 +421,11 @@ static void test_interrupted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spellings),      cmocka_unit_test(test_root_is_gone),
-		cmocka_unit_test(test_nothing_needed), cmocka_unit_test(test_old_refs),
-		cmocka_unit_test(test_ancestry),       cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_refs_change),    cmocka_unit_test(test_nested),
-		cmocka_unit_test(test_interrupted),
+		cmocka_unit_test(test_spellings),	cmocka_unit_test(test_root_is_gone),
+		cmocka_unit_test(test_nothing_needed),	cmocka_unit_test(test_old_refs),
+		cmocka_unit_test(test_ancestry),	cmocka_unit_test(test_unreadable),
+		cmocka_unit_test(test_misplaced_index), cmocka_unit_test(test_refs_change),
+		cmocka_unit_test(test_nested),		cmocka_unit_test(test_interrupted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
