@@ -12,6 +12,8 @@
 #define SETTLE_TRIES   5
 #define BACKOFF_FREE   3 /* lost races before the first pause */
 #define BACKOFF_MAX_MS 64
+#define WATCH_MS                                                                                                       \
+	250 /* tables with V1 names only: a migration, even on a busy machine, is faster from one name to the next */
 
 /* The batch at work: what one attempt knows, and what outlives it. */
 struct work {
@@ -218,6 +220,7 @@ static int publish(struct work *w, struct pf_manifest **out, struct pf_why *why)
 		.timestamp = pf_time_cmp(w->now, base) > 0 ? w->now : base,
 		.writer_flags = w->enable ? PF_FLAG_PINS : 0,
 		.pins = &w->pins,
+		.watch_ms = WATCH_MS,
 		.txn = &txn,
 	};
 	w->published++;

@@ -86,8 +86,13 @@ static int list_versions(struct scan *s)
 	return r < 0 ? r : pf_store_list(b->st, b->versions, scan_name, s);
 }
 
-/* Lance's migration to V2 names shows both schemes until it is through. Whoever shows them for longer than a second is not at it. */
-#define MIGRATION_PAUSE_MAX_MS 512 /* each pause is twice the one before */
+/*
+ * Lance's migration to V2 names shows both schemes until it is through. Nothing changes in the directory for two seconds: nobody is at it. The
+ * other limit is for somebody who changes other things there.
+ */
+#define MIGRATION_STILL_NS INT64_C(2000000000)
+#define MIGRATION_MAX_NS   (5 * MIGRATION_STILL_NS)
+#define PAUSE_MAX_MS	   64 /* each pause is twice the one before */
 
 static bool was_mixed(struct pf_branch *b, const struct pf_stat *dir)
 {
@@ -116,8 +121,11 @@ static int refuse_mixed(const struct scan *s, struct pf_why *why)
 static int scan_versions(struct scan *s, struct pf_why *why)
 {
 	struct pf_branch *b = s->b;
+	int64_t now = pf_time_steady_ns(), began = now, changed = now;
+	struct pf_stat before;
 
-	for (unsigned ms = 1;; ms *= 2) {
+	for (unsigned ms = 1;; ms = ms < PAUSE_MAX_MS ? 2 * ms : ms) {
+		before = s->dir;
 		int r = list_versions(s);
 		if (r == -ENOENT || r == -ENOTDIR)
 			return not_a_table(b, why);
@@ -125,7 +133,10 @@ static int scan_versions(struct scan *s, struct pf_why *why)
 			return pf_why_set(why, r, "%s/: %s", b->versions, strerror(-r));
 		if (!s->seen[0] || !s->seen[1])
 			return s->seen[0] || s->seen[1] ? 0 : not_a_table(b, why);
-		if (ms > MIGRATION_PAUSE_MAX_MS || was_mixed(b, &s->dir))
+		now = pf_time_steady_ns();
+		if (!pf_stat_same(&s->dir, &before))
+			changed = now;
+		if (now - changed > MIGRATION_STILL_NS || now - began > MIGRATION_MAX_NS || was_mixed(b, &s->dir))
 			return refuse_mixed(s, why);
 		nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
 	}

@@ -15,7 +15,7 @@ struct pf_branch;
  * Open main (name NULL or "main") or a named branch of the table in `st`. Borrows `st`. Reads the directory once.
  *   -ENOENT      not a Lance table (no _versions/ with a manifest), or no such branch
  *   -EINVAL      a name no branch can have, or `st` is the directory of a branch and not the table's root
- *   -EBADMSG     both naming schemes in one directory, for longer than Lance's migration needs (a second); a damaged head or ref
+ *   -EBADMSG     both naming schemes in one directory, and no migration at work (which is waited for); a damaged head or ref
  *   -EOPNOTSUPP  an unknown reader feature bit, named
  */
 int pf_branch_open(struct pf_store *st, const char *name, struct pf_branch **out, struct pf_why *why);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "flags.h"
 #include "lance.pb-c.h"
@@ -22,7 +23,7 @@ struct attempt {
 	char *txn_dir, *txn_staged, *txn_file;
 	char *versions, *staged, *file;
 	char *file_v2, *hint_staged, *hint; /* file_v2: `file` in the other scheme; NULL if the table has V2 names */
-	struct pf_branch_step staging;	    /* the creation of `staged` */
+	struct pf_branch_step staging, linking; /* the creation of `staged`, and its link to `file` */
 	bool known; /* the version was made on the head, and nobody came in between (pf_branch_step_end) */
 	bool renamed; /* the version's file got or lost a name after the one it was published by: its change time says nothing */
 };
@@ -257,7 +258,7 @@ static int find(struct pf_branch *b, uint64_t version, const char *uuid, struct 
 /*
  * Is our version, s->m, part of the line that leads to the head? A writer that was held up can find its number free again, because others
  * took it, went on and cleaned it up; its file then lies in a gap where nobody reads it (cases-open A09). Whoever continues the line reads
- * our version first, so the next version's bytes are not older than the name of ours, whose time is that of its last change, `named_ns`; and
+ * our version first, so the next version's bytes are not older than the name of ours, which it got at `named_ns` at the latest; and
  * what is older than that name stood above it before. All times are of one file system. 1 yes, 0 no, -EINPROGRESS if the times do not tell, or
  * storage's error.
  */
@@ -294,11 +295,10 @@ static int put_in_place(struct attempt *a, struct pf_why *why)
 	_cleanup_(sight_release) struct sight s = { NULL }, again = { NULL };
 	const char *uuid = a->p->txn->uuid;
 	struct pf_why inner = PF_WHY_INIT;
-	struct pf_branch_step step;
 
-	pf_branch_step_begin(a->b, &step);
+	pf_branch_step_begin(a->b, &a->linking);
 	int link = pf_store_link(a->st, a->staged, a->file);
-	a->known = pf_branch_step_end(a->b, &step, link == 0 ? a->version : 0) && link == 0;
+	a->known = pf_branch_step_end(a->b, &a->linking, link == 0 ? a->version : 0) && link == 0;
 	if (link == 0)
 		return 0;
 	int r = find(a->b, a->version, uuid, &s, &inner);
@@ -336,23 +336,44 @@ static int is_v2(void *arg, const char *entry, bool is_dir)
 	return pf_manifest_name_parse(entry, &version, &v2) && v2;
 }
 
+#define WATCH_STEP_MS 10
+#define WATCH_MAX_MS  10000
+
 /*
- * Lance's migration to V2 names renames what it lists, and nothing keeps a commit under a V1 name from landing meanwhile; Lance
- * refuses to open a table with both. So ours follows.
+ * Does a migration come in between? 0 no: no V2 name comes into the directory while we watch. 1 yes, and it is over: it took our name along,
+ * or nothing has changed for as long.
  */
-static int follow_migration(struct attempt *a, struct pf_why *why)
+static int watch_migration(struct attempt *a)
 {
-	if (!a->file_v2)
-		return 0;
-	int r = pf_store_list(a->st, a->versions, is_v2, NULL);
-	if (r == 0)
-		return 0;
-	if (r > 0)
-		r = pf_store_link(a->st, a->staged, a->file_v2);
-	/* EEXIST: the migration took our V1 name along, or somebody after it has our number. Reading it back will tell. */
-	if (r == 0 || r == -EEXIST) {
+	struct pf_stat dir = { 0 }, now;
+	int seen = 0;
+
+	for (unsigned ms = 0, still = 0;; ms += WATCH_STEP_MS, still += WATCH_STEP_MS) {
+		int r = pf_store_stat(a->st, a->versions, &now);
+		if (r == 0 && !pf_stat_same(&now, &dir)) {
+			still = 0;
+			dir = now;
+			r = seen = seen ? seen : pf_store_list(a->st, a->versions, is_v2, NULL);
+		}
+		if (r < 0)
+			return r;
+		if (seen && pf_store_stat(a->st, a->file, &now) == -ENOENT)
+			return 1;
+		if ((seen ? still : ms) >= a->p->watch_ms || ms >= WATCH_MAX_MS)
+			return seen;
+		nanosleep(&(struct timespec){ .tv_nsec = WATCH_STEP_MS * 1000000L }, NULL);
+	}
+}
+
+/* `r`: 1 if there was a migration, 0 if not, or why that is not known. */
+static int follow(struct attempt *a, int r, struct pf_why *why)
+{
+	if (r > 0) {
 		a->renamed = true;
-		r = pf_store_unlink(a->st, a->file);
+		r = pf_store_link(a->st, a->staged, a->file_v2);
+		/* EEXIST: the migration took our V1 name along, or somebody after it has our number. Reading it back will tell. */
+		if (r == 0 || r == -EEXIST)
+			r = pf_store_unlink(a->st, a->file);
 	}
 	return r < 0 && r != -ENOENT ? unknown(why, a->version, a->p->txn->uuid, strerror(-r)) : 0;
 }
@@ -367,8 +388,27 @@ static int make_durable(struct attempt *a, struct pf_why *why)
 }
 
 /*
- * The same for the attempt at hand, on_line's times being good only if the file system's clock, which may be another host's, went on as ours
- * did: set back, it makes those who followed us look older than we are.
+ * Make the name durable. A V1 name may meet Lance's migration to V2 names, which renames what it has listed; a table with both does not open.
+ * If V2 names are there at once, it had listed the directory before: our name follows. Later, it may have listed ours, and it would fail if
+ * it did not find it: it is left to its end. What it does in the time from its listing to its first rename cannot be seen, and is waited for.
+ */
+static int settle_name(struct attempt *a, struct pf_why *why)
+{
+	int r = 0;
+
+	if (a->file_v2)
+		r = follow(a, pf_store_list(a->st, a->versions, is_v2, NULL), why);
+	if (r == 0)
+		r = make_durable(a, why);
+	if (r < 0 || !a->file_v2 || a->renamed)
+		return r;
+	r = follow(a, watch_migration(a), why);
+	return r == 0 && a->renamed ? make_durable(a, why) : r;
+}
+
+/*
+ * The same for the attempt at hand. The times are good only if the file system's clock, which may be another host's, went on as ours did: set
+ * back, it makes those who followed us look older than we are.
  */
 static int still_on_line(struct attempt *a, const struct sight *s, struct pf_why *why)
 {
@@ -380,12 +420,15 @@ static int still_on_line(struct attempt *a, const struct sight *s, struct pf_why
 	pf_store_unlink(a->st, a->staged);
 	pf_branch_step_end(a->b, &now, 0);
 	int64_t passed = now.began - a->staging.ended, theirs = now.dir.mtime_ns - a->staging.dir.mtime_ns;
-	if (a->renamed || !a->staging.dir.ino || theirs < passed - CLOCK_SLACK_NS)
+	if (!a->staging.dir.ino || !a->linking.dir.ino || theirs < passed - CLOCK_SLACK_NS)
 		return pf_why_set(why, -EINPROGRESS,
-				  "others went on to version %" PRIu64
-				  " while a clock was set back, or names were changed",
+				  "others went on to version %" PRIu64 " while the file system's clock was set back",
 				  s->head->version);
-	return on_line(a->b, s, s->m->st.ctime_ns, why);
+	int r = on_line(a->b, s, a->renamed ? a->linking.dir.mtime_ns : s->m->st.ctime_ns, why);
+	if (r == 0 && a->renamed) /* it is not the time of the link, only one after it */
+		return pf_why_set(why, -EINPROGRESS, "others went on to version %" PRIu64 " while names were changed",
+				  s->head->version);
+	return r;
 }
 
 /* The version has its name. Make that last, and see with the eyes of a reader that it does. */
@@ -394,9 +437,7 @@ static int confirm(struct attempt *a, struct pf_manifest **out, struct pf_why *w
 	_cleanup_(sight_release) struct sight s = { NULL };
 	struct pf_why inner = PF_WHY_INIT;
 
-	int r = follow_migration(a, why);
-	if (r == 0)
-		r = make_durable(a, why);
+	int r = settle_name(a, why);
 	if (r < 0)
 		return r;
 	r = find(a->b, a->version, a->p->txn->uuid, &s, &inner);

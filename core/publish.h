@@ -21,6 +21,8 @@ struct pf_publish {
 	struct pf_time timestamp;   /* of the new manifest */
 	uint64_t writer_flags;	    /* set beside the base's */
 	const struct pf_pins *pins; /* the complete list of the new head */
+	unsigned
+		watch_ms; /* V1 names: how long to watch for a migration to V2 names, after the link and while nothing changes */
 	const struct pf_txn *
 		txn; /* read_version and uuid set by the caller; a fresh uuid for each operation, kept over its retries */
 };

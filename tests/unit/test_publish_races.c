@@ -219,6 +219,7 @@ static void test_migration(void **state)
 		void (*act)(struct pf_store *st);
 		int want;
 		const char *lands;
+		unsigned watch_ms;
 	} rows[] = {
 		{ "before the base is copied", NULL, "open", "_versions/5.manifest", migrate_5, -ESTALE, NULL },
 		{ "before the link", NULL, "link", "_versions/6.manifest", migrate_5, 0, V6 },
@@ -227,6 +228,8 @@ static void test_migration(void **state)
 		{ "ours taken along once we have seen it", migrate_1, "link", V6, migrate_2_to_6, 0, V6 },
 		{ "and others took the number under its new name", NULL, "link", "_versions/6.manifest",
 		  migrate_5_and_take_6, -ESTALE, NULL },
+		{ "after we have looked, ours not listed", NULL, "sync_dir", "_versions", migrate_5, 0, V6, 20 },
+		{ "after we have looked, ours taken along", NULL, "sync_dir", "_versions", migrate_6, 0, V6, 20 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -239,6 +242,7 @@ static void test_migration(void **state)
 		if (rows[i].first)
 			rows[i].first(w.st);
 		pf_store_mem_set_hook(w.st, run_script, &s);
+		w.p.watch_ms = rows[i].watch_ms;
 		int r = publish(&w, &m, &why);
 		heal(w.st);
 		if (r != rows[i].want)
