@@ -9,6 +9,7 @@
 #include "request.h"
 
 #define TAGS	       "_refs/tags"
+#define TEMPORARY      "_transactions"
 #define PREFIX	       "pinfs-"
 #define GUARD_NAME_MAX (sizeof(PREFIX) + PF_UUID_TEXT)
 
@@ -219,25 +220,28 @@ static int write_new(struct pf_store *st, const char *name, const struct pf_buf 
 	return r;
 }
 
-/* Complete before it has its name: Lance cannot list any tag while one file is half written. -EEXIST: somebody else was first. */
+/*
+ * Complete before it has its name: Lance cannot list any tag while one file is half written. -EEXIST: somebody else was first. What a crash
+ * leaves has the one name for which Lance's cleanup collects files outside _versions/ (design: section 1).
+ */
 static int put_if_absent(struct pf_store *st, const char *file, const struct pf_buf *text)
 {
 	_cleanup_(pf_freep) char *temp = NULL;
+	char random[PF_UUID_TEXT];
 	struct pf_uuid u;
-	char hex[2 * sizeof(u.b) + 1];
 
 	pf_uuid_new(&u);
-	for (size_t i = 0; i < sizeof(u.b); i++)
-		snprintf(hex + 2 * i, 3, "%02x", u.b[i]);
-	if (asprintf(&temp, "%s.tmp.%s", file, hex) < 0)
+	pf_uuid_format(&u, random);
+	if (asprintf(&temp, TEMPORARY "/.tmp%s.txn", random) < 0)
 		return temp = NULL, -ENOMEM;
 	int r = pf_store_mkdir(st, TAGS);
+	if (r == 0)
+		r = pf_store_mkdir(st, TEMPORARY);
 	if (r < 0)
 		return r;
 	r = write_new(st, temp, text);
 	if (r == 0)
 		r = pf_store_link(st, temp, file);
-	/* What stays of it is no tag: its name does not end in .json. */
 	pf_store_unlink(st, temp);
 	return r < 0 ? r : pf_store_sync_dir(st, TAGS);
 }

@@ -187,7 +187,7 @@ static void test_no_guard(void **state)
 static void fail_tags(void *arg, struct pf_store *st, const char *op, const char *name)
 {
 	if (strncmp(name, "_refs/tags", strlen("_refs/tags")) == 0 &&
-	    (strcmp(op, "create") == 0 || strcmp(op, "unlink") == 0))
+	    (strcmp(op, "link") == 0 || strcmp(op, "unlink") == 0))
 		pf_store_mem_fault(st, 1, PF_FAULT_BEFORE, -EACCES, false);
 }
 
