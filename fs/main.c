@@ -19,6 +19,8 @@
 
 /* Writers wait in their thread for the commit they share; readers must still find one. Threads are made when needed only. */
 #define THREADS_MAX 1024
+/* By default a thread that was needed once stays for good. */
+#define THREADS_IDLE 10
 
 static int complain(int err, const struct pf_why *why)
 {
@@ -185,6 +187,7 @@ static int loop(struct fs *fs, struct fuse_session *se, const char *mountpoint)
 	if (config && fuse_set_signal_handlers(se) == 0) {
 		if (fuse_session_mount(se, mountpoint) == 0) {
 			fuse_loop_cfg_set_max_threads(config, THREADS_MAX);
+			fuse_loop_cfg_set_idle_threads(config, THREADS_IDLE);
 			r = fuse_session_loop_mt(se, config);
 			fs_notify("STOPPING=1");
 			fuse_session_unmount(se);
