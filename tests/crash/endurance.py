@@ -1,0 +1,224 @@
+"""One daemon that is asked many thousand things: memory, descriptors and threads are at the end what they were soon after the start."""
+
+import errno
+import os
+import random
+import threading
+import time
+
+import table
+from world import ENVIRONMENT, LONG, Lance, equal, mounted, new_id, new_table, scratch, stamp, until
+
+OPERATIONS = 100000 if LONG else 4000
+# As many until the log is full and every size of allocation has been asked for.
+WARM_UP = 20000 if LONG else 4000
+CLIENTS = 4
+CROWD = 32
+PINS = 20
+DAY = 86400
+# Of memory: in the long form 40 bytes an operation. What nobody holds any more the sanitizer tells at exit, however little it is.
+GROWTH = 4 << 20
+# The sanitizer keeps freed memory, and every way that led to an allocation: little of it, so that we see what the daemon itself keeps.
+SANITIZER = {
+    "ASAN_OPTIONS": ENVIRONMENT["ASAN_OPTIONS"]
+    + ":quarantine_size_mb=1:thread_local_quarantine_size_kb=64:malloc_context_size=1:allocator_release_to_os_interval_ms=0:detect_leaks=1"
+}
+
+lance = Lance()
+
+
+def cases():
+    yield "one daemon, %d operations" % OPERATIONS, endures
+    yield "threads of a crowd go when it does", crowd
+
+
+def resident(mount):
+    with open("/proc/%d/statm" % mount.process.pid) as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def may_grow(mount):
+    """The sanitizer's own books grow a little with the commits; without it nothing does."""
+    with open("/proc/%d/maps" % mount.process.pid) as f:
+        return 2 * GROWTH if "libasan" in f.read() else GROWTH
+
+
+def descriptors(mount):
+    return len(os.listdir("/proc/%d/fd" % mount.process.pid))
+
+
+def threads(mount):
+    return len(os.listdir("/proc/%d/task" % mount.process.pid))
+
+
+def read(path):
+    with open(path) as f:
+        return f.read()
+
+
+def write(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def fails(expected, function, *arguments):
+    try:
+        function(*arguments)
+    except OSError as error:
+        equal(errno.errorcode[error.errno], errno.errorcode[expected], "%s%r" % (function.__name__, arguments))
+    else:
+        raise AssertionError("%s%r did not fail" % (function.__name__, arguments))
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+class Asker:
+    """Asks for all that the mount can do. Most of it commits nothing: a table of 100,000 versions is another test."""
+
+    def __init__(self, mount, number):
+        self.chance = random.Random(number)
+        self.mount = mount
+        self.pins = [new_id() for _ in range(PINS // CLIENTS)]
+        for pin in self.pins:
+            os.mkdir("%s,expires_at=%s" % (self.path(pin), stamp(DAY)[0]))
+        self.term = DAY
+        asked = [(self.cat, 25), (self.ls, 15), (self.stat, 25), (self.renew_not, 12), (self.others, 8), (self.bad, 14), (self.come_and_go, 1)]
+        self.asked, self.weights = zip(*asked)
+
+    def path(self, pin):
+        return "%s/%s" % (self.mount.pins, pin)
+
+    def some(self):
+        return self.chance.choice(self.pins)
+
+    def ask(self):
+        (function,) = self.chance.choices(self.asked, self.weights)
+        function()
+
+    def cat(self):
+        pin = self.some()
+        assert pin in read(self.path(pin))
+
+    def ls(self):
+        names = os.listdir(self.mount.pins)
+        assert set(self.pins) <= set(names), names
+
+    def stat(self):
+        assert os.stat(self.path(self.some())).st_mtime > time.time()
+        assert not os.path.exists(self.path(new_id()))
+
+    def renew_not(self):
+        """It is already long enough."""
+        if self.chance.random() < 0.5:
+            write(self.path(self.some()), "+%dh" % self.chance.randrange(1, 23))
+        else:
+            os.utime(self.path(self.some()), (0, time.time() + self.chance.randrange(DAY // 2)))
+
+    def others(self):
+        name = self.chance.choice(["head", ".pinfs/last_status", ".pinfs/log", ".pinfs/metrics", "branches/main/head", "xattr"])
+        if name == "xattr":
+            path = self.path(self.some())
+            assert [os.getxattr(path, key) for key in os.listxattr(path)]
+        else:
+            assert read("%s/%s" % (self.mount.at, name))
+
+    def bad(self):
+        path, other = self.path(self.some()), self.path(new_id())
+        requests = [
+            (errno.EINVAL, write, path, "tomorrow"),
+            (errno.EINVAL, write, path, "x" * 5000),
+            (errno.EINVAL, os.mkdir, other),
+            (errno.EINVAL, os.mkdir, other + ",expires_at=@1"),
+            (errno.EEXIST, os.mkdir, path + ",expires_at=+999d"),
+            (errno.EAGAIN, os.mkdir, "%s,expires_at=+1h,source=1:%s" % (other, new_id())),
+            (errno.ENOENT, os.unlink, other),
+            (errno.ENOENT, write, other, "+1h"),
+            (errno.EPERM, os.rename, path, other),
+            (errno.EPERM, os.symlink, path, other),
+        ]
+        fails(*self.chance.choice(requests))
+
+    def come_and_go(self):
+        pin = self.path(new_id())
+        os.mkdir("%s,expires_at=+1h" % pin)
+        write(pin, "+2h")
+        os.unlink(pin)
+
+
+def at_once(number, function):
+    """Run function(0) to function(number - 1) at once, and fail if one does."""
+    errors = []
+
+    def call(n):
+        try:
+            function(n)
+        except Exception as error:
+            errors.append(error)
+
+    started = [threading.Thread(target=call, args=[n], daemon=True) for n in range(number)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+# --- cases ------------------------------------------------------------------------------------------------------------
+
+
+def endures():
+    with scratch() as folder:
+        at = new_table(folder)
+        with mounted(at, folder, environment=SANITIZER) as mount:
+            askers = [Asker(mount, number) for number in range(CLIENTS)]
+
+            def ask(operations):
+                def one(number):
+                    for _ in range(operations // CLIENTS):
+                        askers[number].ask()
+
+                at_once(CLIENTS, one)
+
+            ask(WARM_UP)
+            memory, files, workers = resident(mount), descriptors(mount), threads(mount)
+            ask(OPERATIONS)
+            # An answer comes before the last of the work for it is done.
+            until(lambda: descriptors(mount) <= files, "no more descriptors than before", 5)
+            growth = resident(mount) - memory
+            assert growth < may_grow(mount), "resident memory grew from %d to %d KiB" % (memory >> 10, (memory + growth) >> 10)
+            assert threads(mount) <= workers + CLIENTS, "threads: %d, were %d" % (threads(mount), workers)
+            note = "%d KiB resident, %+d KiB; %d descriptors; %d threads" % (memory >> 10, growth >> 10, files, threads(mount))
+        t = table.Table(at)
+        equal(set(t.head.pins), {pin for asker in askers for pin in asker.pins}, "pins")
+        lance.opens(at, t.head.version)
+        return "%s; %d versions" % (note, t.head.version)
+
+
+def crowd():
+    with scratch() as folder:
+        at = new_table(folder)
+        with mounted(at, folder, environment=SANITIZER) as mount:
+            pins = ["%s/%s" % (mount.pins, new_id()) for _ in range(CROWD)]
+            for pin in pins:
+                os.mkdir(pin + ",expires_at=+1h")
+            few, files = threads(mount), descriptors(mount)
+            most = []
+
+            def renew(number):
+                for hours in range(2, 12):
+                    write(pins[number], "+%dh" % hours)
+                    most.append(threads(mount))
+
+            at_once(CROWD, renew)
+            assert max(most) > few + CROWD // 2, "it was no crowd: %d threads" % max(most)
+
+            def gone():
+                # A thread ends when it has answered and finds that enough others wait.
+                os.listdir(mount.pins)
+                return threads(mount) <= few + CROWD // 2
+
+            until(gone, "fewer threads than %d" % max(most), 5)
+            until(lambda: descriptors(mount) <= files, "no more descriptors than before", 5)
+            return "%d threads, then %d, then %d" % (few, max(most), threads(mount))

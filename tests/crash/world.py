@@ -1,0 +1,256 @@
+"""What the topics share: tables to break, pinctl and the mount under the stepper, Lance's opinion, and TAP."""
+
+import contextlib
+import datetime
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import uuid
+
+import table
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("PINFS_BUILD", os.path.join(ROOT, "build-check"))
+PINCTL = os.path.join(BUILD, "tools/pinctl/pinctl")
+PINFS = os.path.join(BUILD, "fs/pinfs")
+STEPPER = os.path.join(BUILD, "tests/crash/stepper")
+FIXTURE = os.path.join(ROOT, "tests/fixtures/tables/14.0.2/plain.lance")
+LONG = "PINFS_LONG" in os.environ
+
+# Exit statuses of pinctl.
+DONE, FAILED, USAGE, DAMAGED, BLOCKED, AGAIN, UNKNOWN = 0, 1, 2, 3, 4, 75, 76
+CANNOT = 77  # of the stepper: not on this machine
+
+# Where a process is traced or killed nobody waits for a report of leaks.
+ENVIRONMENT = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0", TZ="UTC")
+
+
+class Skip(Exception):
+    pass
+
+
+def equal(found, expected, what):
+    assert found == expected, "%s: %r, expected %r" % (what, found, expected)
+
+
+def until(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "not within %d s: %s" % (seconds, what)
+        time.sleep(0.001)
+
+
+def new_id():
+    return str(uuid.uuid4())
+
+
+def stamp(seconds_from_now):
+    """A time as text, on a whole second, and in nanoseconds."""
+    at = int(time.time()) + seconds_from_now
+    return datetime.datetime.fromtimestamp(at, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), at * 10**9
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+
+class Done:
+    def __init__(self, status, out="", err=""):
+        self.status, self.out, self.err = status, out, err
+
+    def __repr__(self):
+        return "status %d: %s" % (self.status, self.err.strip() or self.out.strip())
+
+
+def run(command, environment=None):
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(ENVIRONMENT, **(environment or {})),
+    )
+    if "Sanitizer" in done.stderr or "runtime error:" in done.stderr:
+        raise AssertionError(done.stderr)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def pinctl(at, *words):
+    return run([PINCTL, "-d", at, *words])
+
+
+def must(done):
+    assert done.status == 0, done
+    return done.out
+
+
+def stepped(at, options, words):
+    """pinctl under the stepper."""
+    done = run([STEPPER, *map(str, options), PINCTL, "-d", at, *words])
+    if done.status == CANNOT:
+        raise Skip("processes cannot be traced here")
+    return done
+
+
+def calls_of(at, words, options=()):
+    """The calls that pinctl makes, by name, in order; with options ["-d", at] those on the table's storage."""
+    report = at + ".calls"
+    must(stepped(at, [*options, "-o", report], words))
+    with open(report) as f:
+        return f.read().split()
+
+
+class Mount:
+    """A daemon over a table, in the foreground; `stepper`: options to run it under the stepper with, which then is `process`."""
+
+    def __init__(self, at, folder, stepper=None, environment=None, program=PINFS):
+        if not os.path.exists("/dev/fuse"):
+            raise Skip("no /dev/fuse")
+        self.at = os.path.join(folder, "mnt")
+        self.pins = self.at + "/pins"
+        self.said = os.path.join(folder, "said")
+        os.makedirs(self.at, exist_ok=True)
+        self.arm_file = os.path.join(folder, "arm")
+        under = [STEPPER, "-d", at, "-r", self.arm_file, *map(str, stepper)] if stepper is not None else []
+        with open(self.said, "w") as said:
+            self.process = subprocess.Popen(
+                [*under, program, "-f", at, self.at],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                env=dict(ENVIRONMENT, **(environment or {})),
+            )
+        until(lambda: self.ready() or self.process.poll() is not None, "pinfs mounts")
+        if self.process.poll() == CANNOT and under:
+            raise Skip("processes cannot be traced here")
+        assert self.process.poll() is None, self.words()
+
+    def arm(self, number):
+        """Let the stepper count from here to the call to act on. How many there were since the last time."""
+        arm = self.arm_file
+        with open(arm, "w") as f:
+            f.write("%d\n" % number)
+        self.process.send_signal(signal.SIGUSR1)
+        counted = lambda: open(arm).read().partition(" counted\n")
+        until(lambda: counted()[1], "the stepper counts")
+        return int(counted()[0])
+
+    def ready(self):
+        return "pinfs: ready" in self.words()
+
+    def words(self):
+        with open(self.said, errors="replace") as f:
+            return f.read()
+
+    def status(self):
+        with open(self.at + "/.pinfs/last_status") as f:
+            return f.read()
+
+    def stop(self):
+        """Ask it to end; it must say that all went well, and leave no mount."""
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(60)
+        assert status == 0 and not os.path.ismount(self.at), "pinfs ended with %d: %s" % (status, self.words())
+
+    def clear(self):
+        """What is left of it after a kill, or after a test that failed."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        unmount = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
+        subprocess.run([*unmount, self.at], stderr=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def mounted(at, folder, **options):
+    mount = Mount(at, folder, **options)
+    try:
+        yield mount
+        mount.stop()
+    finally:
+        mount.clear()
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def scratch():
+    with tempfile.TemporaryDirectory(prefix="crash-") as folder:
+        # The stepper knows paths without links only.
+        yield os.path.realpath(folder)
+
+
+def new_table(folder, name="t.lance"):
+    """A small table of Lance's that takes pins."""
+    at = os.path.join(folder, name)
+    shutil.copytree(FIXTURE, at)
+    subprocess.run(["chmod", "-R", "u+w", at], check=True)
+    must(pinctl(at, "enable", "--apply"))
+    return at
+
+
+class Lance:
+    """Released Lance in a process of its own that is asked for one table after the other. Without one it has no opinion."""
+
+    def __init__(self):
+        home = os.environ.get("PINFS_VENVS", os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "pinfs/venvs"))
+        python = os.path.join(home, "pylance-14.0.2/bin/python")
+        self.process = None
+        self.asked = 0
+        if os.access(python, os.X_OK):
+            self.process = subprocess.Popen(
+                [python, "-W", "ignore", os.path.join(ROOT, "tests/crash/opinion.py")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=dict(os.environ, RUST_LOG="error", LANCE_LOG="error"),
+            )
+
+    def opens(self, at, head):
+        if not self.process:
+            return
+        self.asked += 1
+        print(at, file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline().strip()
+        equal(answer, "%d versions, newest %d" % (head, head), "what Lance says of the table")
+
+
+# --- TAP --------------------------------------------------------------------------------------------------------------
+
+
+def main(topic):
+    for program in (PINCTL, PINFS, STEPPER):
+        if not os.access(program, os.X_OK):
+            sys.exit("crash: %s is not built; PINFS_BUILD names the build" % program)
+    cases = list(importlib.import_module(topic).cases())
+    print("1..%d" % len(cases), flush=True)
+    failed = 0
+    for number, (name, function, *args) in enumerate(cases, 1):
+        name = "%d - %s" % (number, name)
+        try:
+            note = function(*args)
+            print("ok", name, flush=True)
+            if note:
+                print("#", note, flush=True)
+        except Skip as why:
+            print("ok %s # skip %s" % (name, why), flush=True)
+        except Exception:
+            failed += 1
+            print("not ok", name)
+            for line in traceback.format_exc().splitlines():
+                print("#", line)
+            sys.stdout.flush()
+    return failed > 0
+
+
+if __name__ == "__main__":
+    # The topics import this module by name; without this they would get a second copy, with a Skip of its own.
+    sys.modules["world"] = sys.modules["__main__"]
+    sys.exit(main(sys.argv[1]))
