@@ -302,8 +302,8 @@ static void succeed(const struct work *w, const struct pf_manifest *m)
 }
 
 /*
- * One attempt, after `lost` that others won. 0 if every job has its answer; -ESTALE if this one was lost, too: then those that depend on it
- * have the answer for the case that it was the last.
+ * One attempt, after `lost` that others won or a signal ended. 0 if every job has its answer; -ESTALE or -EINTR if this one was, too: then those
+ * that depend on it have the answer for the case that it was the last.
  */
 static int attempt(struct work *w, unsigned lost)
 {
@@ -326,8 +326,10 @@ static int attempt(struct work *w, unsigned lost)
 		}
 	}
 	pf_why_default(&why, r, "%s", strerror(-r));
-	if (r == -ESTALE) {
-		pf_why_prefix(&why, r, "nothing was committed, %u attempts were lost to other writers", lost + 1);
+	if (r == -ESTALE || r == -EINTR) {
+		if (r == -ESTALE)
+			pf_why_prefix(&why, r, "nothing was committed, %u attempts were lost to other writers",
+				      lost + 1);
 		fail_jobs(w, all, -EAGAIN, 0, &why);
 		return r;
 	}

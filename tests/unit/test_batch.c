@@ -281,6 +281,29 @@ static void test_unknown_settled(void **state)
 	close_world(&w);
 }
 
+/* A storage call that a signal ended did nothing: what it was for is tried again, and known not to be committed if that goes on. */
+static void test_interrupted(void **state)
+{
+	struct trap once = { "create", "_versions/.tmp", PF_FAULT_BEFORE, -EINTR, .times = 1 };
+	struct trap always = { "create", "_versions/.tmp", PF_FAULT_BEFORE, -EINTR };
+	struct world w = { .like = &enabled };
+
+	open_branch(&w, table_new(5, &enabled), NULL, 5);
+	set_trap(w.st, &once);
+	struct pf_answer a = want(&w, op_register(1, 60), 0);
+	assert_int_equal(a.attempts, 2);
+	assert_int_equal(a.version, 6);
+	pf_answer_release(&a);
+	set_trap(w.st, &always);
+	a = want(&w, op_register(2, 60), -EAGAIN);
+	assert_true(has(&a, "Interrupted system call"));
+	pf_answer_release(&a);
+	heal(w.st);
+	assert_int_equal(head_version(&w), 6);
+	assert_whole(w.st, "", false);
+	close_world(&w);
+}
+
 static void test_unknown_on_branch(void **state)
 {
 	static const struct table_version first = {
@@ -395,6 +418,7 @@ int main(void)
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_unknown_long),
 		cmocka_unit_test(test_unknown_settled),
+		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_unknown_on_branch),
 		cmocka_unit_test(test_every_call_fails),
 	};
