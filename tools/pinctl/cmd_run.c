@@ -24,7 +24,7 @@ struct run {
 	pid_t child; /* 0: it has ended */
 	int status;  /* its exit status, or 128 and the signal that ended it */
 	bool signaled;
-	bool stopped; /* by us: the pin is not held any more */
+	bool stopped; /* by us: the pin is not to be relied on any more */
 	struct timespec kill_at;
 };
 
@@ -186,14 +186,14 @@ static void handle_signals(struct run *r, bool all)
 	}
 }
 
-/* --strict: stop it once the pin is not held. Returns the milliseconds until this is to be called again. */
-static int stop_command(struct run *r, int wait)
+/* --strict: stop it, for this reason. Returns the milliseconds until this is to be called again. */
+static int stop_command(struct run *r, const char *reason, int wait)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (!r->stopped) {
-		ctl_say("stopping %s: its pin is %s", r->argv[0], r->keeper.gone ? "gone" : "overdue and not renewed");
+		ctl_say("stopping %s: %s", r->argv[0], reason);
 		kill(r->child, SIGTERM);
 		kill(r->child, SIGCONT); /* if it was stopped, it could not end */
 		r->stopped = true;
@@ -214,8 +214,9 @@ static void attend_command(struct run *r)
 	handle_signals(r, true);
 	while (r->child) {
 		int wait = keeper_step(&r->keeper);
-		if (r->stopped || (r->strict && keeper_failed(&r->keeper)))
-			wait = stop_command(r, wait);
+		const char *trouble = r->strict ? keeper_trouble(&r->keeper) : NULL;
+		if (r->stopped || trouble)
+			wait = stop_command(r, trouble, wait);
 		poll(fds, ARRAY_LEN(fds), wait);
 		handle_signals(r, false);
 	}

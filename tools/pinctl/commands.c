@@ -57,7 +57,7 @@ static const struct opt snapshots_options[] = {
 static const struct opt run_options[] = {
 	{ "for", 0, "D", "how long the pin holds after the last renewal: a number with unit s, m, h or d" },
 	{ "label", 0, "LABEL", "what the pin is for" },
-	{ "strict", 0, NULL, "stop CMD when its pin is not held any more; status 75" },
+	{ "strict", 0, NULL, "stop CMD when its pin is gone, or its renewal is refused or not known; status 75" },
 	{ "no-guard", 0, NULL, "put no tag on the source: old cleaners may delete what the pin keeps" },
 	{ NULL },
 };

@@ -128,6 +128,7 @@ static void fail(struct keeper *k, int err, const char *text)
 {
 	int64_t pause = min64(RETRY_FIRST_MS, k->life * 1000 / 64) << (k->failures < 10 ? k->failures : 10);
 
+	k->outcome = err;
 	k->failures++;
 	k->retry_at = clock_ms() + min64(pause, min64(RETRY_MAX_MS, eighth(k))) + 1;
 	tell(k, err, text);
@@ -138,6 +139,7 @@ static void succeed(struct keeper *k)
 	if (k->told)
 		ctl_say("%s", k->answer.why.text);
 	k->expires = k->answer.pin.expires_at;
+	k->outcome = 0;
 	k->failures = 0;
 	k->told = TOLD_NOTHING;
 }
@@ -189,7 +191,7 @@ int keeper_step(struct keeper *k)
 	if (k->busy && patience_left(k) <= 0)
 		tell(k, -EINPROGRESS, "the renewal of the pin takes long");
 
-	/* Until the next that is due, and each moment at which the answer of keeper_failed or what is to be told may change. */
+	/* Until the next that is due, and each moment at which the answer of keeper_trouble or what is to be told may change. */
 	const int64_t moments[] = { due_in(k), look_in(k), left_ms(k), left_ms(k) - eighth(k),
 				    k->busy ? patience_left(k) : 0 };
 	int64_t wait = LOOK_MS;
@@ -199,14 +201,18 @@ int keeper_step(struct keeper *k)
 	return (int)wait + 1;
 }
 
-bool keeper_failed(const struct keeper *k)
+const char *keeper_trouble(const struct keeper *k)
 {
 	if (k->gone)
-		return true;
-	if (left_ms(k) > 0)
-		return false;
+		return "its pin is gone";
+	if (k->outcome == -EINPROGRESS)
+		return "whether its pin was renewed is not known";
+	if (k->outcome < 0 && k->outcome != -EAGAIN)
+		return "the renewal of its pin was refused";
 	/* After a sleep of the machine it gets its chance: whoever is overdue can still be renewed. */
-	return k->busy ? patience_left(k) <= 0 : k->failures > 0;
+	if (left_ms(k) <= 0 && (k->busy ? patience_left(k) <= 0 : k->failures > 0))
+		return "its pin is overdue and not renewed";
+	return NULL;
 }
 
 void keeper_close(struct keeper *k)

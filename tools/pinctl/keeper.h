@@ -29,6 +29,7 @@ struct keeper {
 	int result;    /* of ctl_commit; 1: it was not needed, the pin is there */
 	int64_t began; /* what is under way */
 	int64_t look_at;
+	int outcome;	    /* of the last renewal: 0 or -errno */
 	unsigned failures;  /* since the last success */
 	int64_t retry_at;   /* not before, if there were failures */
 	int told_err, told; /* what was said about them, and how grave it was */
@@ -40,8 +41,11 @@ int keeper_open(struct keeper *k);
 /* Do what is due, say what must be said. Returns the milliseconds until it is to be called again at the latest. */
 int keeper_step(struct keeper *k);
 
-/* Nothing vouches for the pin any more: it is gone, or its time has passed and a renewal failed or does not come back. */
-bool keeper_failed(const struct keeper *k);
+/*
+ * Why the pin is not to be relied on any more, NULL if it is: it is gone, its last renewal was refused or may or may not have happened, or its
+ * time has passed and a renewal does not come back or through. Lost races are no refusal: it is tried again while there is time.
+ */
+const char *keeper_trouble(const struct keeper *k);
 
 /* Wait for what is under way, and close. */
 void keeper_close(struct keeper *k);
