@@ -281,26 +281,20 @@ unsigned pf_retention_file(const struct pf_retention *r, size_t file)
 	return r->files[file];
 }
 
-/* One more reason. */
-static int add_reason(struct pf_buf *out, size_t start, const char *kind, const char *name)
+static int tell(pf_reason_fn fn, void *arg, enum pf_reason kind, const struct pf_pin *pin, const char *name)
 {
-	int r = out->len > start ? pf_buf_addch(out, ',') : 0;
+	const struct pf_named_reason one = { .kind = kind, .pin = pin, .name = name };
 
-	if (r == 0)
-		r = pf_buf_addstr(out, kind);
-	return r < 0 ? r : pf_text_escape(name, strlen(name), out);
+	return fn(arg, &one);
 }
 
-static int add_pins(const struct pf_retention *r, uint64_t newest, struct pf_buf *out, size_t start)
+static int tell_pins(const struct pf_retention *r, uint64_t newest, pf_reason_fn fn, void *arg)
 {
 	size_t n = pf_retention_pins_upto(r, newest);
 	int e = 0;
 
-	for (size_t i = 0; e == 0 && i < n; i++) {
-		char id[PF_UUID_TEXT];
-		pf_uuid_format(&r->pins[i]->id, id);
-		e = add_reason(out, start, "pin:", id);
-	}
+	for (size_t i = 0; e == 0 && i < n; i++)
+		e = tell(fn, arg, PF_KEPT_PIN, r->pins[i], NULL);
 	return e;
 }
 
@@ -309,23 +303,22 @@ static const char *branch_name(const struct pf_branch_needs *b)
 	return b->name ? b->name : "main";
 }
 
-int pf_retention_version_reasons(const struct pf_retention *r, size_t version, struct pf_buf *out)
+int pf_retention_version_each(const struct pf_retention *r, size_t version, pf_reason_fn fn, void *arg)
 {
 	uint64_t v = r->in.survey->versions[version].version;
 	unsigned bits = r->versions[version];
-	size_t start = out->len;
 
-	int e = add_pins(r, v, out, start);
+	int e = tell_pins(r, v, fn, arg);
 	if (e == 0 && (bits & PF_KEPT_HEAD))
-		e = add_reason(out, start, "head", "");
+		e = tell(fn, arg, PF_KEPT_HEAD, NULL, NULL);
 	for (size_t i = 0; e == 0 && i < r->n_tags; i++)
 		if (r->tags[i]->version == v)
-			e = add_reason(out, start, "tag:", r->tags[i]->name);
+			e = tell(fn, arg, PF_KEPT_TAG, NULL, r->tags[i]->name);
 	for (size_t i = 0; e == 0 && i < r->in.n_branches; i++)
 		if (r->in.branches[i].root_version == v)
-			e = add_reason(out, start, "branch:", branch_name(&r->in.branches[i]));
+			e = tell(fn, arg, PF_KEPT_BRANCH, NULL, branch_name(&r->in.branches[i]));
 	if (e == 0 && (bits & PF_KEPT_POLICY))
-		e = add_reason(out, start, "policy", "");
+		e = tell(fn, arg, PF_KEPT_POLICY, NULL, NULL);
 	return e;
 }
 
@@ -358,28 +351,72 @@ static bool branch_holds(const struct pf_retention *r, const struct pf_branch_ne
 	       (b->n_files && bsearch(&file, b->files, b->n_files, sizeof(*b->files), cmp_index));
 }
 
-int pf_retention_file_reasons(const struct pf_retention *r, size_t file, struct pf_buf *out)
+int pf_retention_file_each(const struct pf_retention *r, size_t file, pf_reason_fn fn, void *arg)
 {
 	if (r->in.survey->files[file].sidecar_of)
 		file = r->in.survey->files[file].sidecar_of - 1;
 	const struct pf_surveyed_file *f = &r->in.survey->files[file];
 	unsigned bits = r->files[file];
-	size_t start = out->len;
 	int e = 0;
 
 	if (bits & PF_KEPT_PIN)
-		e = add_pins(r, pf_retention_newest(r, f), out, start);
+		e = tell_pins(r, pf_retention_newest(r, f), fn, arg);
 	if (e == 0 && (bits & PF_KEPT_HEAD))
-		e = add_reason(out, start, "head", "");
+		e = tell(fn, arg, PF_KEPT_HEAD, NULL, NULL);
 	for (size_t i = 0; e == 0 && (bits & PF_KEPT_TAG) && i < r->n_tags; i++)
 		if (refers(f, r->tags[i]->version))
-			e = add_reason(out, start, "tag:", r->tags[i]->name);
+			e = tell(fn, arg, PF_KEPT_TAG, NULL, r->tags[i]->name);
 	for (size_t i = 0; e == 0 && (bits & PF_KEPT_BRANCH) && i < r->in.n_branches; i++)
 		if (branch_holds(r, &r->in.branches[i], file))
-			e = add_reason(out, start, "branch:", branch_name(&r->in.branches[i]));
+			e = tell(fn, arg, PF_KEPT_BRANCH, NULL, branch_name(&r->in.branches[i]));
 	if (e == 0 && (bits & PF_KEPT_POLICY))
-		e = add_reason(out, start, "policy", "");
+		e = tell(fn, arg, PF_KEPT_POLICY, NULL, NULL);
 	return e;
+}
+
+int pf_reason_text(const struct pf_named_reason *reason, struct pf_buf *out)
+{
+	char id[PF_UUID_TEXT];
+	int r;
+
+	switch (reason->kind) {
+	case PF_KEPT_HEAD:
+		return pf_buf_addstr(out, "head");
+	case PF_KEPT_POLICY:
+		return pf_buf_addstr(out, "policy");
+	case PF_KEPT_PIN:
+		pf_uuid_format(&reason->pin->id, id);
+		return pf_buf_addf(out, "pin:%s", id);
+	case PF_KEPT_TAG:
+	case PF_KEPT_BRANCH:
+		r = pf_buf_addstr(out, reason->kind == PF_KEPT_TAG ? "tag:" : "branch:");
+		return r < 0 ? r : pf_text_escape(reason->name, strlen(reason->name), out);
+	}
+	return 0;
+}
+
+/* Reasons joined by commas, from `start` on. */
+struct joined {
+	struct pf_buf *out;
+	size_t start;
+};
+
+static int join(void *arg, const struct pf_named_reason *reason)
+{
+	struct joined *j = arg;
+	int r = j->out->len > j->start ? pf_buf_addch(j->out, ',') : 0;
+
+	return r < 0 ? r : pf_reason_text(reason, j->out);
+}
+
+int pf_retention_version_reasons(const struct pf_retention *r, size_t version, struct pf_buf *out)
+{
+	return pf_retention_version_each(r, version, join, &(struct joined){ out, out->len });
+}
+
+int pf_retention_file_reasons(const struct pf_retention *r, size_t file, struct pf_buf *out)
+{
+	return pf_retention_file_each(r, file, join, &(struct joined){ out, out->len });
 }
 
 void pf_retention_totals(const struct pf_retention *r, struct pf_retention_totals *out)

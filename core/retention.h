@@ -60,6 +60,21 @@ void pf_retention_freep(struct pf_retention **r);
 unsigned pf_retention_version(const struct pf_retention *r, size_t version);
 unsigned pf_retention_file(const struct pf_retention *r, size_t file);
 
+/* One reason: `pin` of PF_KEPT_PIN, `name` of PF_KEPT_TAG and PF_KEPT_BRANCH, which has "main" for main. */
+struct pf_named_reason {
+	enum pf_reason kind;
+	const struct pf_pin *pin;
+	const char *name;
+};
+typedef int (*pf_reason_fn)(void *arg, const struct pf_named_reason *reason);
+
+/* Tell fn of each: pins by their source, the head, tags, branches, the policy. A non-zero return stops and is returned. */
+int pf_retention_version_each(const struct pf_retention *r, size_t version, pf_reason_fn fn, void *arg);
+int pf_retention_file_each(const struct pf_retention *r, size_t file, pf_reason_fn fn, void *arg);
+
+/* Append it in one word, names escaped: "pin:ID", "head", "tag:NAME", "branch:NAME", "policy". */
+int pf_reason_text(const struct pf_named_reason *reason, struct pf_buf *out);
+
 /* All reasons, joined by commas: "pin:ID", "head", "tag:NAME", "branch:NAME", "policy". Appends nothing if it is not kept. 0 or -ENOMEM. */
 int pf_retention_version_reasons(const struct pf_retention *r, size_t version, struct pf_buf *out);
 int pf_retention_file_reasons(const struct pf_retention *r, size_t file, struct pf_buf *out);
@@ -81,7 +96,9 @@ void pf_retention_totals(const struct pf_retention *r, struct pf_retention_total
 struct pf_pin_usage {
 	const struct pf_pin *pin;
 	uint64_t exclusive_bytes, shared_bytes; /* held by this pin alone; held by it and by something else too */
-	uint64_t versions;			/* in its window */
+	uint64_t
+		old_bytes; /* of both together, what the head does not refer to any more: this is what grows while the pin holds */
+	uint64_t versions; /* in its window */
 };
 
 /* One for each pin, in the order of survey->pins, released ones left out; room for survey->pins.n. How many in *n. 0 or -ENOMEM. */

@@ -50,25 +50,35 @@ static int note_file(struct pf_taking *t, const struct pf_fri_base *base, const 
 	return 0;
 }
 
+int pf_survey_fri_base(const struct pf_survey *s, const struct pf_places *places, const struct pf_index *x,
+		       struct pf_fri_base *base, struct pf_store **there, struct pf_why *why)
+{
+	const struct pf_place *p = x->has_base ? pf_places_find(places, x->base_id) : NULL;
+
+	*base = (struct pf_fri_base){ s->state->st, pf_survey_dir(s) };
+	if (x->has_base && !p)
+		return pf_why_set(why, -EBADMSG, "it is on base %" PRIu32 ", which the manifest does not have",
+				  x->base_id);
+	if (p)
+		base->dir = p->perhaps ? p->perhaps : p->prefix;
+	if (!p || !p->base || p->perhaps)
+		return 0;
+	int r = pf_store_local_open(s->state->bases.v[p->base].where, there, why);
+	if (r == 0)
+		base->st = *there;
+	return r;
+}
+
 /* Read the history that the entry x is of, wherever that is. */
 static int read_fri(struct pf_taking *t, const struct pf_index *x, struct pf_fri *out, struct pf_indexing *ix)
 {
 	_cleanup_(pf_store_freep) struct pf_store *there = NULL;
-	struct pf_fri_base base = { t->s->state->st, pf_survey_dir(t->s) };
-	const struct pf_place *p = x->has_base ? pf_places_find(t->from, x->base_id) : NULL;
+	struct pf_fri_base base;
 
-	if (x->has_base && !p)
-		return pf_why_set(&ix->fri_why, -EBADMSG, "it is on base %" PRIu32 ", which the manifest does not have",
-				  x->base_id);
-	if (p)
-		base.dir = p->perhaps ? p->perhaps : p->prefix;
-	if (p && p->base && !p->perhaps) {
-		int r = pf_store_local_open(t->s->state->bases.v[p->base].where, &there, &ix->fri_why);
-		if (r < 0)
-			return r;
-		base.st = there;
-	}
-	int r = pf_fri_read_entry(&base, t->r, x, out, &ix->fri_why);
+	int r = pf_survey_fri_base(t->s, t->from, x, &base, &there, &ix->fri_why);
+	if (r < 0)
+		return r;
+	r = pf_fri_read_entry(&base, t->r, x, out, &ix->fri_why);
 	if (r < 0 && note_file(t, &base, x, &ix->fri_file) < 0)
 		return -ENOMEM;
 	return r;

@@ -82,6 +82,13 @@ void pf_indexing_release(struct pf_indexing *x);
 /* Count what the index section of t->is->m names; what cannot be read of its FRI is a gap, not a failure. */
 int pf_indexing_count(struct pf_taking *t, struct pf_indexing *ix);
 
+/*
+ * Where the files of the FRI entry x are, by the places of its manifest: for pf_fri_read_entry. *there is a store that was opened for it, if one was: the
+ * caller's. -EBADMSG: a base that the manifest does not have.
+ */
+int pf_survey_fri_base(const struct pf_survey *s, const struct pf_places *places, const struct pf_index *x,
+		       struct pf_fri_base *base, struct pf_store **there, struct pf_why *why);
+
 /* The version is in: what was learned of its index section becomes the state. Only memory can be lacking. */
 int pf_indexing_keep(struct pf_taking *t, struct pf_indexing *ix);
 
