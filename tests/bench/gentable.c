@@ -1,8 +1,12 @@
 /*
- * gentable BYTES PINS VERSION DIR: make the Lance table DIR whose head, version VERSION, has a Manifest message of about BYTES bytes
- * without its pins (K and M are known), and then PINS pins. Version 1 is the empty table and the source of the pins; the versions
- * between are empty files, for who lists the names. Nothing but _versions/ and _transactions/ is made: the fragments name data files
- * that are not there, which neither pins nor opening the table ever look at.
+ * Make Lance tables of any size, of whose files nothing is there that nobody looks at.
+ *
+ * gentable BYTES PINS VERSION DIR: its head, version VERSION, has a Manifest message of about BYTES bytes without its pins (K and M are known), and
+ * then PINS pins. Version 1 is the empty table and the source of the pins; the versions between are empty files, for who lists the names. Nothing but
+ * _versions/ and _transactions/ is made: the fragments name data files that are not there, which neither pins nor opening the table ever look at.
+ *
+ * gentable [-d] [-m MOST] -a EACH PINS VERSION DIR: every version is whole, for who reads them all: each appends EACH fragments of one file to the one
+ * before, and drops the oldest above MOST. With -d the files are there, as holes. Transactions are appends that do not say of what.
  */
 #include <err.h>
 #include <errno.h>
@@ -71,14 +75,24 @@ static void put_schema(struct pf_buf *b, uint32_t number)
 	pf_buf_release(&field);
 }
 
-/* Fragment `id`, its columns spread over 1 to COLUMNS files; f and file are scratch. */
-static void put_fragment(struct pf_buf *b, uint64_t id, struct pf_buf *f, struct pf_buf *file)
+/* The name of file i of fragment `id`, as long as Lance's own: 24 binary digits and 26 hexadecimal ones. */
+#define NAME_LEN 64
+static void name_file(uint64_t id, unsigned i, char out[NAME_LEN])
 {
-	unsigned n = 1 + (unsigned)(id % COLUMNS);
+	snprintf(out, NAME_LEN, "%024u%026" PRIx64 ".lance", i, id);
+}
 
+static uint64_t size_of(uint64_t id)
+{
+	return 1000000 + id;
+}
+
+/* Fragment `id`, its columns spread over n files; f and file are scratch. */
+static void put_fragment(struct pf_buf *b, uint64_t id, unsigned n, struct pf_buf *f, struct pf_buf *file)
+{
 	put_u64(f, LANCE__DATA_FRAGMENT__FIELD__ID, id);
 	for (unsigned i = 0; i < n; i++) {
-		char path[64];
+		char path[NAME_LEN];
 		uint8_t columns[COLUMNS], places[COLUMNS];
 		size_t k = 0;
 		for (unsigned c = i; c < COLUMNS; c += n) {
@@ -86,13 +100,12 @@ static void put_fragment(struct pf_buf *b, uint64_t id, struct pf_buf *f, struct
 			places[k] = (uint8_t)k;
 			k++;
 		}
-		/* As long as Lance's own names: 24 binary digits and 26 hexadecimal ones. */
-		snprintf(path, sizeof(path), "%024u%026" PRIx64 ".lance", i, id);
+		name_file(id, i, path);
 		put_str(file, 1, path);
 		check(pf_wire_put_bytes(file, 2, columns, k));
 		check(pf_wire_put_bytes(file, 3, places, k));
 		put_u64(file, 4, 2); /* data format 2.0 */
-		put_u64(file, 6, 1000000 + id);
+		put_u64(file, 6, size_of(id));
 		put_message(f, 2, file);
 	}
 	put_u64(f, LANCE__DATA_FRAGMENT__FIELD__PHYSICAL_ROWS, 1000);
@@ -138,10 +151,16 @@ static void save(const char *dir, const char *sub, const char *name, const struc
 			err(1, "%s", path);
 		done += (size_t)n;
 	}
-	/* Its writing back would be counted as somebody else's time. */
-	if ((b->len && fsync(fd) < 0) || close(fd) < 0)
+	if (close(fd) < 0)
 		err(1, "%s", path);
 	free(path);
+}
+
+static void sync_all(const char *dir)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || syncfs(fd) < 0 || close(fd) < 0)
+		err(1, "%s", dir);
 }
 
 static void save_manifest(const char *dir, uint64_t version, const struct pf_buf *b)
@@ -157,9 +176,12 @@ static void put_le(struct pf_buf *b, uint64_t v, unsigned n)
 		check(pf_buf_addch(b, (char)(v >> (8 * i))));
 }
 
-/* One version: version 1 has no predecessor and no writer flag. */
+/* One version: version 1 has no predecessor; the writer flag stands where pins may. */
 struct shape {
-	uint64_t version, bytes, pins;
+	uint64_t version, pins;
+	uint64_t bytes;	      /* fragments from 0 on, to make it so large; or */
+	uint64_t first, last; /* these, of one file each; last is not among them */
+	bool enabled;
 	uint32_t operation;
 	const char *source_txn; /* of the pins, whose source is version 1 */
 };
@@ -188,11 +210,15 @@ static void make_version(const char *dir, const struct shape *v, char txn[PF_UUI
 	pf_buf_reset(&m);
 
 	put_schema(&m, 1);
-	while (m.len < v->bytes)
-		put_fragment(&m, fragments++, &sub, &scratch);
+	for (; m.len < v->bytes; fragments++)
+		put_fragment(&m, fragments, 1 + (unsigned)(fragments % COLUMNS), &sub, &scratch);
+	for (uint64_t id = v->first; id < v->last; id++)
+		put_fragment(&m, id, 1, &sub, &scratch);
+	if (v->last)
+		fragments = v->last;
 	put_u64(&m, LANCE__MANIFEST__FIELD__VERSION, v->version);
 	put_time(&m, LANCE__MANIFEST__FIELD__TIMESTAMP, now);
-	if (v->version > 1)
+	if (v->enabled)
 		put_u64(&m, LANCE__MANIFEST__FIELD__WRITER_FEATURE_FLAGS, UINT64_C(1) << PINS__NUMBER__FLAG_BIT);
 	if (fragments)
 		put_u64(&m, 11, fragments - 1); /* max_fragment_id */
@@ -234,23 +260,23 @@ static uint64_t number(const char *s)
 	return v << shift;
 }
 
-int main(int argc, char **argv)
+/* The data file of a fragment: a hole. */
+static void make_hole(const char *dir, uint64_t id)
 {
-	if (argc != 5)
-		errx(2, "usage: gentable BYTES PINS VERSION DIR");
-	const char *dir = argv[4];
-	static const char *const subs[] = { "", "/_versions", "/_transactions" };
-	char first[PF_UUID_TEXT], second[PF_UUID_TEXT];
-	struct shape empty = { .version = 1, .operation = LANCE__TRANSACTION__OPERATION__OVERWRITE };
-	struct shape pinned = {
-		.version = number(argv[3]),
-		.bytes = number(argv[1]),
-		.pins = number(argv[2]),
-		.operation = LANCE__TRANSACTION__OPERATION__UPDATE_CONFIG,
-		.source_txn = first,
-	};
+	char name[NAME_LEN], *path;
 
-	for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
+	name_file(id, 0, name);
+	if (asprintf(&path, "%s/data/%s", dir, name) < 0)
+		check(-ENOMEM);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0 || ftruncate(fd, (off_t)size_of(id)) < 0 || close(fd) < 0)
+		err(1, "%s", path);
+	free(path);
+}
+
+static void make_folders(const char *dir, const char *const *subs, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
 		char *path;
 		if (asprintf(&path, "%s%s", dir, subs[i]) < 0)
 			check(-ENOMEM);
@@ -258,9 +284,71 @@ int main(int argc, char **argv)
 			err(1, "%s", path);
 		free(path);
 	}
+}
+
+struct growth {
+	uint64_t each, most;
+	bool holes;
+};
+
+/* Versions 2 and up, each whole. */
+static void make_history(const char *dir, const struct growth *g, uint64_t versions, struct shape like)
+{
+	char txn[PF_UUID_TEXT];
+
+	like.operation = LANCE__TRANSACTION__OPERATION__APPEND;
+	for (uint64_t v = 2; v <= versions; v++) {
+		like.version = v;
+		for (uint64_t i = 0; i < g->each; i++, like.last++)
+			if (g->holes)
+				make_hole(dir, like.last);
+		if (like.last - like.first > g->most)
+			like.first = like.last - g->most;
+		make_version(dir, &like, txn);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct growth g = { .most = UINT64_MAX };
+
+	for (int c; (c = getopt(argc, argv, "a:m:d")) != -1;) {
+		if (c == 'a')
+			g.each = number(optarg);
+		else if (c == 'm')
+			g.most = number(optarg);
+		else if (c == 'd')
+			g.holes = true;
+		else
+			return 2;
+	}
+	if (argc - optind != (g.each ? 3 : 4))
+		errx(2, "usage: gentable BYTES PINS VERSION DIR\n"
+			"       gentable [-d] [-m MOST] -a EACH PINS VERSION DIR");
+	const char *bytes = g.each ? NULL : argv[optind++];
+	const char *pins = argv[optind], *versions = argv[optind + 1], *dir = argv[optind + 2];
+	static const char *const subs[] = { "", "/_versions", "/_transactions", "/data" };
+	char first[PF_UUID_TEXT], second[PF_UUID_TEXT];
+	struct shape empty = { .version = 1, .operation = LANCE__TRANSACTION__OPERATION__OVERWRITE };
+	struct shape pinned = {
+		.version = number(versions),
+		.bytes = bytes ? number(bytes) : 0,
+		.pins = number(pins),
+		.enabled = number(pins) > 0,
+		.operation = LANCE__TRANSACTION__OPERATION__UPDATE_CONFIG,
+		.source_txn = first,
+	};
+
+	make_folders(dir, subs, ARRAY_LEN(subs) - !g.holes);
 	make_version(dir, &empty, first);
-	for (uint64_t v = 2; v < pinned.version; v++)
-		save_manifest(dir, v, &(struct pf_buf)PF_BUF_INIT);
-	make_version(dir, &pinned, second);
+	if (g.each) {
+		make_history(dir, &g, pinned.version, pinned);
+	} else {
+		for (uint64_t v = 2; v < pinned.version; v++)
+			save_manifest(dir, v, &(struct pf_buf)PF_BUF_INIT);
+		make_version(dir, &pinned, second);
+	}
+	/* Its writing back would be counted as somebody else's time. */
+	sync_all(dir);
 	return 0;
 }
