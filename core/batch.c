@@ -247,7 +247,7 @@ static int settle(struct work *w, struct pf_manifest **out, struct pf_why *why)
 {
 	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
 		back_off(BACKOFF_FREE + i);
-		int r = pf_publish_settle(w->batch->branch, w->head->version + 1, w->uuid, out, NULL);
+		int r = pf_publish_settle(w->batch->branch, w->head->version + 1, w->head->version, w->uuid, out, NULL);
 		if (r != -EINPROGRESS)
 			return r > 0 ? 0 : -ESTALE;
 	}

@@ -18,6 +18,8 @@ struct attempt {
 	struct pf_branch *b;
 	struct pf_store *st;
 	const struct pf_publish *p;
+	const struct pf_publish_work *work; /* NULL: a pin operation */
+	const char *uuid;		    /* of the transaction */
 	uint64_t version;
 	struct pf_buf txn; /* the Transaction message */
 	char *txn_dir, *txn_staged, *txn_file;
@@ -71,6 +73,7 @@ static int txn_file_name(struct pf_branch *b, uint64_t read_version, const char 
 static int prepare(struct attempt *a)
 {
 	const char *dir = pf_branch_dir(a->b);
+	uint64_t read_version = a->work ? a->work->read_version : a->p->txn->read_version;
 	char base[PF_MANIFEST_NAME_MAX], random[PF_UUID_TEXT];
 	struct pf_uuid u;
 	int r;
@@ -81,7 +84,7 @@ static int prepare(struct attempt *a)
 	pf_manifest_name_format(a->version, a->p->base->v2, base);
 	if ((r = name(&a->txn_dir, "%s_transactions", dir)) < 0 ||
 	    (r = name(&a->txn_staged, "%s_transactions/.tmp%s.txn", dir, random)) < 0 ||
-	    (r = txn_file_name(a->b, a->p->txn->read_version, a->p->txn->uuid, &a->txn_file)) < 0 ||
+	    (r = txn_file_name(a->b, read_version, a->uuid, &a->txn_file)) < 0 ||
 	    (r = name(&a->versions, "%s_versions", dir)) < 0 ||
 	    (r = name(&a->staged, "%s/.tmp%s", a->versions, random)) < 0 ||
 	    (r = name(&a->file, "%s/%s", a->versions, base)) < 0 ||
@@ -92,7 +95,10 @@ static int prepare(struct attempt *a)
 		pf_manifest_name_format(a->version, true, base);
 		r = name(&a->file_v2, "%s/%s", a->versions, base);
 	}
-	return r < 0 ? r : pf_txn_encode(a->p->txn, &a->txn);
+	if (r < 0)
+		return r;
+	return a->work ? pf_buf_add(&a->txn, a->work->transaction, a->work->transaction_len)
+		       : pf_txn_encode(a->p->txn, &a->txn);
 }
 
 /* A file with these bytes, durable if `sync`. */
@@ -111,6 +117,8 @@ static int write_file(struct pf_store *st, const char *file, const void *p, size
 /* Durable under its name before any manifest names it. */
 static int write_transaction(struct attempt *a, struct pf_why *why)
 {
+	if (a->work && a->work->keep_file)
+		return 0;
 	int r = write_file(a->st, a->txn_staged, a->txn.data, a->txn.len, true);
 
 	/* Tables written without transaction files have no directory for them. */
@@ -177,6 +185,8 @@ static int make_patches(const struct attempt *a, struct patches *p)
 	uint64_t flags = a->p->base->writer_flags | a->p->writer_flags;
 	int r;
 
+	if (a->work)
+		flags = (a->work->writer_flags & ~PF_FLAG_PINS) | (a->p->base->writer_flags & PF_FLAG_PINS);
 	if ((r = pf_wire_put_u64(&p->bytes[VERSION], number[VERSION], a->version)) < 0 ||
 	    (r = put_timestamp(a->p->timestamp, &p->bytes[TIMESTAMP])) < 0 ||
 	    (flags && (r = pf_wire_put_u64(&p->bytes[FLAGS], number[FLAGS], flags)) < 0) ||
@@ -197,22 +207,34 @@ static int stage_manifest(struct attempt *a, struct pf_why *why)
 {
 	_cleanup_(patches_release) struct patches p = { .bytes = { PF_BUF_INIT } };
 	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
+	_cleanup_(pf_freep) struct pf_patch *patches = NULL;
+	const struct pf_splice *work = a->work ? a->work->splice : NULL;
+	size_t n_work = work ? work->n_patches : 0;
 
 	int r = make_patches(a, &p);
 	if (r < 0)
 		return r;
+	patches = calloc(N_PATCHES + n_work, sizeof(*patches));
+	if (!patches)
+		return -ENOMEM;
+	memcpy(patches, p.patch, sizeof(p.patch));
+	if (n_work)
+		memcpy(patches + N_PATCHES, work->patches, n_work * sizeof(*patches));
 	pf_branch_step_begin(a->b, &a->staging);
 	r = pf_store_create(a->st, a->staged, &sg);
 	pf_branch_step_end(a->b, &a->staging, 0);
 	if (r < 0)
 		return failed(why, r, "create", a->staged);
 	struct pf_splice how = {
-		.patches = p.patch,
-		.n_patches = N_PATCHES,
+		.patches = patches,
+		.n_patches = N_PATCHES + n_work,
 		.transaction = a->txn.data,
 		.transaction_len = a->txn.len,
+		.index = work ? work->index : NULL,
+		.n_index = work ? work->n_index : 0,
+		.drop_index = work && work->drop_index,
 	};
-	r = pf_manifest_splice(a->st, a->p->base, &how, sg, why);
+	r = pf_manifest_splice(a->st, a->work && a->work->from ? a->work->from : a->p->base, &how, sg, why);
 	if (r < 0)
 		return r;
 	r = pf_stage_sync(sg);
@@ -293,7 +315,7 @@ static int lost(const struct attempt *a, struct pf_why *why)
 static int put_in_place(struct attempt *a, struct pf_why *why)
 {
 	_cleanup_(sight_release) struct sight s = { NULL }, again = { NULL };
-	const char *uuid = a->p->txn->uuid;
+	const char *uuid = a->uuid;
 	struct pf_why inner = PF_WHY_INIT;
 
 	pf_branch_step_begin(a->b, &a->linking);
@@ -375,7 +397,7 @@ static int follow(struct attempt *a, int r, struct pf_why *why)
 		if (r == 0 || r == -EEXIST)
 			r = pf_store_unlink(a->st, a->file);
 	}
-	return r < 0 && r != -ENOENT ? unknown(why, a->version, a->p->txn->uuid, strerror(-r)) : 0;
+	return r < 0 && r != -ENOENT ? unknown(why, a->version, a->uuid, strerror(-r)) : 0;
 }
 
 static int make_durable(struct attempt *a, struct pf_why *why)
@@ -384,7 +406,7 @@ static int make_durable(struct attempt *a, struct pf_why *why)
 
 	if (r < 0)
 		r = pf_store_sync_dir(a->st, a->versions);
-	return r < 0 ? unknown(why, a->version, a->p->txn->uuid, strerror(-r)) : 0;
+	return r < 0 ? unknown(why, a->version, a->uuid, strerror(-r)) : 0;
 }
 
 /*
@@ -440,13 +462,13 @@ static int confirm(struct attempt *a, struct pf_manifest **out, struct pf_why *w
 	int r = settle_name(a, why);
 	if (r < 0)
 		return r;
-	r = find(a->b, a->version, a->p->txn->uuid, &s, &inner);
+	r = find(a->b, a->version, a->uuid, &s, &inner);
 	if (r == 0)
 		return lost(a, why);
 	if (r > 0)
 		r = still_on_line(a, &s, &inner);
 	if (r < 0)
-		return unknown(why, a->version, a->p->txn->uuid, inner.text[0] ? inner.text : strerror(-r));
+		return unknown(why, a->version, a->uuid, inner.text[0] ? inner.text : strerror(-r));
 	if (r == 0) {
 		pf_store_unlink(a->st, s.m->name);
 		return pf_why_set(why, -ESTALE,
@@ -471,7 +493,13 @@ static void write_hint(struct attempt *a)
 
 int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manifest **out, struct pf_why *why)
 {
-	_cleanup_(attempt_release) struct attempt a = { .b = b, .st = pf_branch_store(b), .p = p };
+	_cleanup_(attempt_release) struct attempt a = {
+		.b = b,
+		.st = pf_branch_store(b),
+		.p = p,
+		.work = p->work,
+		.uuid = p->work ? p->work->uuid : p->txn->uuid,
+	};
 	struct pf_branch_step step;
 
 	int r = pf_flags_writable(p->base->writer_flags, why);
@@ -503,13 +531,14 @@ int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manife
 	pf_branch_step_end(a.b, &step, 0);
 	if (r < 0) {
 		pf_store_unlink(a.st, a.txn_staged);
-		pf_store_unlink(a.st, a.txn_file);
+		if (!a.work || !a.work->keep_file)
+			pf_store_unlink(a.st, a.txn_file);
 	}
 	return r;
 }
 
-int pf_publish_settle(struct pf_branch *b, uint64_t version, const char *uuid, struct pf_manifest **out,
-		      struct pf_why *why)
+int pf_publish_settle(struct pf_branch *b, uint64_t version, uint64_t read_version, const char *uuid,
+		      struct pf_manifest **out, struct pf_why *why)
 {
 	_cleanup_(sight_release) struct sight s = { NULL };
 	_cleanup_(pf_freep) char *versions = NULL, *txn_file = NULL;
@@ -517,13 +546,14 @@ int pf_publish_settle(struct pf_branch *b, uint64_t version, const char *uuid, s
 
 	int r = name(&versions, "%s_versions", pf_branch_dir(b));
 	if (r == 0)
-		r = txn_file_name(b, version - 1, uuid, &txn_file);
+		r = txn_file_name(b, read_version, uuid, &txn_file);
 	if (r < 0)
 		return unknown(why, version, uuid, strerror(-r));
 
 	r = find(b, version, uuid, &s, &inner);
 	if (r == 0 || (r == -ENOENT && s.head && s.head->version < version)) {
-		pf_store_unlink(pf_branch_store(b), txn_file);
+		if (read_version)
+			pf_store_unlink(pf_branch_store(b), txn_file);
 		return 0;
 	}
 	if (r > 0)

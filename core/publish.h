@@ -1,6 +1,6 @@
 /*
  * One commit attempt: from a base manifest to a durable next version, or a definite no (design: section 1, "Local publication").
- * Knows nothing of pins; pin commits and, later, prepared work and the gateway share it.
+ * Knows nothing of what an operation means: pin commits and prepared work share it, and whoever publishes a manifest that another process staged.
  *
  * Order, and why:
  *   1. transaction file: written under a temporary name, fsynced, renamed, directory fsynced: no manifest is ever visible whose transaction is not
@@ -16,15 +16,28 @@
 #include "branch.h"
 #include "txn.h"
 
+/* What an operation that somebody prepared makes of the manifest, beside version, time, flags, transaction and pins. All is borrowed. */
+struct pf_publish_work {
+	const struct pf_manifest *from; /* whose bytes are carried; NULL: the base's. Else a version that is restored */
+	const struct pf_splice *splice; /* patches and index section; its transaction is not looked at */
+	uint64_t writer_flags; /* the whole word of the new manifest; bit 19 is the base's whatever this says */
+	uint64_t read_version; /* of the transaction, and its uuid: they name its file */
+	const char *uuid;
+	const void *transaction; /* the message, published byte for byte as it was given */
+	size_t transaction_len;
+	bool keep_file; /* the transaction's file is there, with these bytes: neither written nor removed */
+};
+
 struct pf_publish {
 	const struct pf_manifest *base;
 	struct pf_time timestamp;   /* of the new manifest */
-	uint64_t writer_flags;	    /* set beside the base's */
+	uint64_t writer_flags;	    /* set beside the base's; for a pin operation */
 	const struct pf_pins *pins; /* the complete list of the new head */
 	unsigned
 		watch_ms; /* V1 names: how long to watch for a migration to V2 names, after the link and while nothing changes */
 	const struct pf_txn *
-		txn; /* read_version and uuid set by the caller; a fresh uuid for each operation, kept over its retries */
+		txn; /* a pin operation: read_version and uuid set by the caller; a fresh uuid for each operation, kept over its retries */
+	const struct pf_publish_work *work; /* or prepared work, and txn is NULL */
 };
 
 /*
@@ -39,9 +52,9 @@ int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manife
 
 /*
  * Did the transaction `uuid` land at `version`, on the head's line? 1 yes (made durable now, *out is the manifest), 0 no (its transaction
- * file is removed), -EINPROGRESS still unknown. For attempts whose read_version was version - 1.
+ * file, which `read_version` names, is removed; 0: it is left alone), -EINPROGRESS still unknown.
  */
-int pf_publish_settle(struct pf_branch *b, uint64_t version, const char *uuid, struct pf_manifest **out,
-		      struct pf_why *why);
+int pf_publish_settle(struct pf_branch *b, uint64_t version, uint64_t read_version, const char *uuid,
+		      struct pf_manifest **out, struct pf_why *why);
 
 #endif

@@ -193,7 +193,7 @@ static void test_followed(void **state)
 			fail_msg("row %zu: %d (%s), head %d", i, r, why.text, (int)seen_by(w.b));
 		/* Looking again later gives no other answer, and takes nothing away. */
 		if (r < 0) {
-			assert_int_equal(pf_publish_settle(w.b, 6, UUID, &m, NULL), -EINPROGRESS);
+			assert_int_equal(pf_publish_settle(w.b, 6, 5, UUID, &m, NULL), -EINPROGRESS);
 			assert_true(exists(w.st, V6) && exists(w.st, TXN_6));
 		}
 		close_attempt(&w);

@@ -337,7 +337,7 @@ static void test_sync_fails(void **state)
 
 	/* Storage is back: the question has an answer, and the same one each time. */
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(pf_publish_settle(w.b, 6, UUID, &m, NULL), 1);
+		assert_int_equal(pf_publish_settle(w.b, 6, 5, UUID, &m, NULL), 1);
 		assert_int_equal(m->version, 6);
 		pf_manifest_unref(m);
 	}
@@ -354,19 +354,19 @@ static void test_settle(void **state)
 	/* Nothing there: no, and its transaction file goes. */
 	new_attempt(&w, &like);
 	assert_int_equal(pf_store_mem_put(w.st, TXN_6, "x", 1), 0);
-	assert_int_equal(pf_publish_settle(w.b, 6, UUID, &m, NULL), 0);
+	assert_int_equal(pf_publish_settle(w.b, 6, 5, UUID, &m, NULL), 0);
 	assert_nothing_left(w.st);
 	/* Another's version: no. */
 	others_commit(w.st, 6);
-	assert_int_equal(pf_publish_settle(w.b, 6, UUID, &m, NULL), 0);
+	assert_int_equal(pf_publish_settle(w.b, 6, 5, UUID, &m, NULL), 0);
 	/* A number below the head that nobody has: nobody knows what was there. */
 	others_commit(w.st, 7);
 	assert_int_equal(pf_store_mem_del(w.st, V6), 0);
-	assert_int_equal(pf_publish_settle(w.b, 6, UUID, &m, &why), -EINPROGRESS);
+	assert_int_equal(pf_publish_settle(w.b, 6, 5, UUID, &m, &why), -EINPROGRESS);
 	assert_non_null(strstr(why.text, UUID));
 	/* Storage that does not answer. */
 	pf_store_mem_fault(w.st, 1, PF_FAULT_BEFORE, -EIO, true);
-	assert_int_equal(pf_publish_settle(w.b, 8, UUID, &m, NULL), -EINPROGRESS);
+	assert_int_equal(pf_publish_settle(w.b, 8, 7, UUID, &m, NULL), -EINPROGRESS);
 	close_attempt(&w);
 }
 
@@ -450,7 +450,7 @@ static bool fail_call(unsigned n, enum pf_fault kind, int err, bool forever, boo
 	if (r < 0 && r != -EINPROGRESS && !forever)
 		assert_int_equal(count_staged(w.st, "_versions") + count_staged(w.st, "_transactions"), 0);
 	if (r == -EINPROGRESS)
-		assert_int_equal(pf_publish_settle(w.b, 6, UUID, &m, NULL), landed);
+		assert_int_equal(pf_publish_settle(w.b, 6, 5, UUID, &m, NULL), landed);
 	if (r == -EINPROGRESS && landed)
 		pf_manifest_unref(m);
 	close_attempt(&w);
