@@ -198,13 +198,11 @@ static int entry_set(struct pf_ramfs *fs, const char *name, struct pf_inode *ino
 	return 0;
 }
 
-int pf_ramfs_unlink(struct pf_ramfs *fs, const char *name)
+/* Take its name from ino, which has it. */
+static int entry_remove(struct pf_ramfs *fs, const char *name, struct pf_inode *ino)
 {
-	struct pf_inode *ino, *dir;
-	int r = pf_ramfs_file(fs, name, &ino);
-	if (r < 0)
-		return r;
-	r = parent_of(fs, name, &dir);
+	struct pf_inode *dir;
+	int r = parent_of(fs, name, &dir);
 	if (r < 0)
 		return r;
 	struct pf_ramfs_entry *e = find(fs, name, strlen(name));
@@ -214,6 +212,28 @@ int pf_ramfs_unlink(struct pf_ramfs *fs, const char *name)
 	pf_inode_unref(ino);
 	changed(fs, dir);
 	return 0;
+}
+
+int pf_ramfs_unlink(struct pf_ramfs *fs, const char *name)
+{
+	struct pf_inode *ino;
+	int r = pf_ramfs_file(fs, name, &ino);
+	return r < 0 ? r : entry_remove(fs, name, ino);
+}
+
+int pf_ramfs_rmdir(struct pf_ramfs *fs, const char *dir)
+{
+	struct pf_inode *ino;
+	size_t len = strlen(dir);
+	int r = pf_ramfs_lookup(fs, dir, &ino);
+	if (r < 0)
+		return r;
+	if (!ino->st.is_dir)
+		return -ENOTDIR;
+	for (size_t i = 0; i < fs->n; i++)
+		if (strncmp(fs->entries[i].name, dir, len) == 0 && fs->entries[i].name[len] == '/')
+			return -ENOTEMPTY;
+	return entry_remove(fs, dir, ino);
 }
 
 /* The directories dir[..len] names, outermost first. */

@@ -56,5 +56,6 @@ int pf_ramfs_mkdir(struct pf_ramfs *fs, const char *dir);
 int pf_ramfs_link(struct pf_ramfs *fs, const char *from, const char *to);
 int pf_ramfs_rename(struct pf_ramfs *fs, const char *from, const char *to);
 int pf_ramfs_unlink(struct pf_ramfs *fs, const char *name);
+int pf_ramfs_rmdir(struct pf_ramfs *fs, const char *dir); /* -ENOTEMPTY */
 
 #endif

@@ -65,6 +65,11 @@ int pf_store_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg
 	return name_ok(dir) ? st->ops->list(st, dir, fn, arg) : -EINVAL;
 }
 
+int pf_store_scan(struct pf_store *st, const char *dir, pf_scan_fn fn, void *arg)
+{
+	return name_ok(dir) ? st->ops->scan(st, dir, fn, arg) : -EINVAL;
+}
+
 int pf_store_create(struct pf_store *st, const char *name, struct pf_stage **out)
 {
 	return name_ok(name) ? st->ops->create(st, name, out) : -EINVAL;
@@ -109,6 +114,11 @@ int pf_store_rename(struct pf_store *st, const char *from, const char *to)
 int pf_store_unlink(struct pf_store *st, const char *name)
 {
 	return name_ok(name) ? st->ops->unlink(st, name) : -EINVAL;
+}
+
+int pf_store_remove(struct pf_store *st, const char *name, bool is_dir)
+{
+	return name_ok(name) ? st->ops->remove(st, name, is_dir) : -EINVAL;
 }
 
 int pf_store_mkdir(struct pf_store *st, const char *dir)

@@ -46,6 +46,10 @@ struct pf_stage {
 /* One directory entry. Return 0 to go on; anything else stops the listing and is returned by it. */
 typedef int (*pf_list_fn)(void *arg, const char *name, bool is_dir);
 
+/* The same as it is itself: a link is a link, wherever it leads. */
+enum pf_entry_kind { PF_ENTRY_FILE, PF_ENTRY_DIR, PF_ENTRY_LINK, PF_ENTRY_OTHER };
+typedef int (*pf_scan_fn)(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *st);
+
 struct pf_store_ops {
 	/*
 	 * -ENOENT no such file; -ENOTDIR a parent is a file; -EISDIR a directory; -EBADMSG another kind of file; -EACCES, -EIO ... as
@@ -56,6 +60,11 @@ struct pf_store_ops {
 	int (*stat)(struct pf_store *st, const char *name, struct pf_stat *out);
 	/* Every entry but `.` and `..`, in no order. -ENOENT if the directory is missing. fn may use the store. */
 	int (*list)(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg);
+	/*
+	 * For who deletes: follows no link, neither in `dir` nor of an entry, so that what is found is in the table. -ENOENT as list; -ENOTDIR, -ELOOP: a part
+	 * of dir is no directory, or is a link. Entries that are gone before they are looked at are left out.
+	 */
+	int (*scan)(struct pf_store *st, const char *dir, pf_scan_fn fn, void *arg);
 
 	/* Create `name` for writing; -EEXIST if anything has the name. */
 	int (*create)(struct pf_store *st, const char *name, struct pf_stage **out);
@@ -72,6 +81,8 @@ struct pf_store_ops {
 	int (*link)(struct pf_store *st, const char *from, const char *to);
 	int (*rename)(struct pf_store *st, const char *from, const char *to);
 	int (*unlink)(struct pf_store *st, const char *name);
+	/* unlink that follows no link on the way to `name`; with is_dir of an empty directory: -ENOTEMPTY. */
+	int (*remove)(struct pf_store *st, const char *name, bool is_dir);
 	/* With its parents, the new ones durable. 0 if it is there; -ENOTDIR if a file is. */
 	int (*mkdir)(struct pf_store *st, const char *dir);
 	int (*sync_dir)(struct pf_store *st, const char *dir);
@@ -102,6 +113,7 @@ void pf_file_close(struct pf_file *f);
 void pf_file_closep(struct pf_file **f);
 int pf_store_stat(struct pf_store *st, const char *name, struct pf_stat *out);
 int pf_store_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg);
+int pf_store_scan(struct pf_store *st, const char *dir, pf_scan_fn fn, void *arg);
 int pf_store_create(struct pf_store *st, const char *name, struct pf_stage **out);
 int pf_stage_write(struct pf_stage *sg, const void *p, size_t n);
 int pf_stage_copy(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len);
@@ -111,6 +123,7 @@ void pf_stage_discardp(struct pf_stage **sg);
 int pf_store_link(struct pf_store *st, const char *from, const char *to);
 int pf_store_rename(struct pf_store *st, const char *from, const char *to);
 int pf_store_unlink(struct pf_store *st, const char *name);
+int pf_store_remove(struct pf_store *st, const char *name, bool is_dir);
 int pf_store_mkdir(struct pf_store *st, const char *dir);
 int pf_store_sync_dir(struct pf_store *st, const char *dir);
 int pf_store_writable(struct pf_store *st, const char *dir);

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -200,8 +201,71 @@ static int local_list(struct pf_store *st, const char *dir, pf_list_fn fn, void 
 	}
 }
 
+/* The first len bytes of dir, opened part by part, so that none of them is a link. */
+static int open_dir(struct pf_store *st, const char *dir, size_t len, int flags)
+{
+	int fd = open_at(root_of(st), ".", O_RDONLY | O_DIRECTORY);
+
+	for (size_t at = 0; fd >= 0 && at < len;) {
+		char part[NAME_MAX + 1];
+		size_t n = strcspn(dir + at, "/");
+		if (n > NAME_MAX) {
+			close(fd);
+			return -ENAMETOOLONG;
+		}
+		memcpy(part, dir + at, n);
+		part[n] = '\0';
+		at += n + 1;
+		int below = open_at(fd, part, O_DIRECTORY | O_NOFOLLOW | (at < len ? O_PATH : flags));
+		close(fd);
+		fd = below;
+	}
+	return fd;
+}
+
+static enum pf_entry_kind kind_of(mode_t mode)
+{
+	if (S_ISREG(mode))
+		return PF_ENTRY_FILE;
+	if (S_ISDIR(mode))
+		return PF_ENTRY_DIR;
+	return S_ISLNK(mode) ? PF_ENTRY_LINK : PF_ENTRY_OTHER;
+}
+
+static int local_scan(struct pf_store *st, const char *dir, pf_scan_fn fn, void *arg)
+{
+	int fd = open_dir(st, dir, strlen(dir), O_RDONLY);
+	if (fd < 0)
+		return fd;
+	_cleanup_(closedirp) DIR *d = fdopendir(fd);
+	if (!d) {
+		int r = -errno;
+		close(fd);
+		return r;
+	}
+	for (;;) {
+		struct pf_stat found;
+		struct stat sb;
+		errno = 0; /* as in local_list */
+		const struct dirent *e = readdir(d);
+		if (!e)
+			return -errno;
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (TEMP_FAILURE_RETRY(fstatat(fd, e->d_name, &sb, AT_SYMLINK_NOFOLLOW)) < 0) {
+			if (errno == ENOENT)
+				continue;
+			return -errno;
+		}
+		fill_stat(&sb, &found);
+		int r = fn(arg, e->d_name, kind_of(sb.st_mode), &found);
+		if (r != 0)
+			return r;
+	}
+}
+
 /*
- * create, link, rename and unlink are not repeated after EINTR: on a network file system the first try may have worked, and
+ * create, link, rename, unlink and remove are not repeated after EINTR: on a network file system the first try may have worked, and
  * the second would then report the opposite. Only the caller can find out.
  */
 static int local_create(struct pf_store *st, const char *name, struct pf_stage **out)
@@ -299,6 +363,15 @@ static int local_rename(struct pf_store *st, const char *from, const char *to)
 static int local_unlink(struct pf_store *st, const char *name)
 {
 	return unlinkat(root_of(st), name, 0) < 0 ? -errno : 0;
+}
+
+static int local_remove(struct pf_store *st, const char *name, bool is_dir)
+{
+	const char *slash = strrchr(name, '/');
+	_cleanup_(closep) int fd = open_dir(st, name, slash ? (size_t)(slash - name) : 0, O_PATH);
+	if (fd < 0)
+		return fd;
+	return unlinkat(fd, slash ? slash + 1 : name, is_dir ? AT_REMOVEDIR : 0) < 0 ? -errno : 0;
 }
 
 static int local_sync_dir(struct pf_store *st, const char *dir)
@@ -471,6 +544,7 @@ static const struct pf_store_ops local_ops = {
 	.close = local_close,
 	.stat = local_stat,
 	.list = local_list,
+	.scan = local_scan,
 	.create = local_create,
 	.write = local_write,
 	.copy = local_copy,
@@ -479,6 +553,7 @@ static const struct pf_store_ops local_ops = {
 	.link = local_link,
 	.rename = local_rename,
 	.unlink = local_unlink,
+	.remove = local_remove,
 	.mkdir = local_mkdir,
 	.sync_dir = local_sync_dir,
 	.writable = local_writable,

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A thread that is inside the hook, on that thread's stack. */
@@ -207,6 +208,35 @@ static int mem_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *a
 	return r;
 }
 
+static int mem_scan(struct pf_store *st, const char *dir, pf_scan_fn fn, void *arg)
+{
+	_cleanup_(pf_buf_release) struct pf_buf found = PF_BUF_INIT;
+	struct mem *m = mem_of(st);
+	struct call c;
+	int r = call_begin(&c, st, "scan", dir);
+	if (r == 0)
+		r = pf_ramfs_list(&c.m->fs, dir, &found);
+	r = call_end(&c, r);
+	for (size_t i = 0; r == 0 && i < found.len;) {
+		_cleanup_(pf_freep) char *path = NULL;
+		const char *name = (const char *)found.data + i;
+		struct pf_inode *ino;
+		struct pf_stat sb;
+		i += strlen(name) + 2;
+		if (asprintf(&path, "%s%s%s", strcmp(dir, ".") == 0 ? "" : dir, strcmp(dir, ".") == 0 ? "" : "/",
+			     name) < 0)
+			return path = NULL, -ENOMEM;
+		pthread_mutex_lock(&m->lock);
+		int gone = pf_ramfs_lookup(&m->fs, path, &ino);
+		if (!gone)
+			pf_inode_stat(ino, &sb);
+		pthread_mutex_unlock(&m->lock);
+		if (!gone)
+			r = fn(arg, name, sb.is_dir ? PF_ENTRY_DIR : PF_ENTRY_FILE, &sb);
+	}
+	return r;
+}
+
 static void mem_discard(struct pf_stage *base)
 {
 	struct mem_stage *sg = (struct mem_stage *)base;
@@ -293,6 +323,15 @@ static int mem_unlink(struct pf_store *st, const char *name)
 	return call_end(&c, r);
 }
 
+static int mem_remove(struct pf_store *st, const char *name, bool is_dir)
+{
+	struct call c;
+	int r = call_begin(&c, st, "remove", name);
+	if (r == 0)
+		r = is_dir ? pf_ramfs_rmdir(&c.m->fs, name) : pf_ramfs_unlink(&c.m->fs, name);
+	return call_end(&c, r);
+}
+
 static int mem_mkdir(struct pf_store *st, const char *dir)
 {
 	struct call c;
@@ -346,6 +385,7 @@ static const struct pf_store_ops mem_ops = {
 	.close = mem_close,
 	.stat = mem_stat,
 	.list = mem_list,
+	.scan = mem_scan,
 	.create = mem_create,
 	.write = mem_write,
 	.copy = mem_copy,
@@ -354,6 +394,7 @@ static const struct pf_store_ops mem_ops = {
 	.link = mem_link,
 	.rename = mem_rename,
 	.unlink = mem_unlink,
+	.remove = mem_remove,
 	.mkdir = mem_mkdir,
 	.sync_dir = mem_sync_dir,
 	.writable = mem_writable,
@@ -392,6 +433,18 @@ int pf_store_mem_del(struct pf_store *st, const char *name)
 	struct mem *m = mem_of(st);
 	pthread_mutex_lock(&m->lock);
 	int r = pf_ramfs_unlink(&m->fs, name);
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+int pf_store_mem_set_mtime(struct pf_store *st, const char *name, int64_t mtime_ns)
+{
+	struct mem *m = mem_of(st);
+	struct pf_inode *ino;
+	pthread_mutex_lock(&m->lock);
+	int r = pf_ramfs_lookup(&m->fs, name, &ino);
+	if (r == 0)
+		ino->st.mtime_ns = mtime_ns;
 	pthread_mutex_unlock(&m->lock);
 	return r;
 }

@@ -1,6 +1,6 @@
 /*
  * A store in memory for tests: same contract as store.h, plus faults. Call N is the Nth call of the vtable (any of open, read, stat,
- * list, create, write, copy, sync, link, rename, unlink, mkdir, sync_dir), counted from 1. Times are ticks of a counter, one for
+ * list, scan, create, write, copy, sync, link, rename, unlink, remove, mkdir, sync_dir), counted from 1. Times are ticks of a counter, one for
  * every change, so that nothing depends on the clock; a tick is a second.
  */
 #ifndef PF_STORE_MEM_H
@@ -28,6 +28,9 @@ enum pf_fault {
  * disk is gone: the later ones have no effect).
  */
 void pf_store_mem_fault(struct pf_store *st, unsigned nth, enum pf_fault kind, int err, bool forever);
+
+/* Give a file or directory this time of change, as somebody who copies or restores it would. */
+int pf_store_mem_set_mtime(struct pf_store *st, const char *name, int64_t mtime_ns);
 
 /* Set the clock of file times, forward or, below 0, back. */
 void pf_store_mem_set_clock(struct pf_store *st, int64_t by_ns);

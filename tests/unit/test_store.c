@@ -83,6 +83,12 @@ static int never(void *arg, const char *name, bool is_dir)
 	return 0;
 }
 
+static int never_scan(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *sb)
+{
+	fail_msg("listed %s", name);
+	return 0;
+}
+
 static void names_outside_are_refused(void **state)
 {
 	static const char *const bad[] = { "",	  "/",	 "/etc/passwd", "..",	"../x", "a/..", "a/../b", "a/../../b",
@@ -104,6 +110,8 @@ static void names_outside_are_refused(void **state)
 		assert_int_equal(pf_store_rename(st, n, "new"), -EINVAL);
 		assert_int_equal(pf_store_rename(st, "ok", n), -EINVAL);
 		assert_int_equal(pf_store_unlink(st, n), -EINVAL);
+		assert_int_equal(pf_store_remove(st, n, false), -EINVAL);
+		assert_int_equal(pf_store_scan(st, n, never_scan, NULL), -EINVAL);
 		assert_int_equal(pf_store_mkdir(st, n), -EINVAL);
 		assert_int_equal(pf_store_sync_dir(st, n), -EINVAL);
 		assert_int_equal(pf_store_writable(st, n), -EINVAL);
@@ -406,6 +414,45 @@ static void a_listing_may_delete_what_it_lists(void **state)
 	expect_list(st, "many", (const char *const[]){ NULL });
 }
 
+static int collect_scanned(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *sb)
+{
+	if (strcmp(name, "unlisted") == 0)
+		return 77;
+	return pf_buf_addf(arg, "%s%s %d ", name, kind == PF_ENTRY_DIR ? "/" : "",
+			   kind == PF_ENTRY_FILE ? (int)sb->size : -1);
+}
+
+static void scan_says_what_each_entry_is(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf one = PF_BUF_INIT, other = PF_BUF_INIT;
+	struct pf_store *st = store_of(state);
+	assert_int_equal(pf_store_mkdir(st, "d/e"), 0);
+	make(st, "d/e/f", "123");
+	make(st, "unlisted", "");
+	assert_int_equal(pf_store_scan(st, "d", collect_scanned, &one), 0);
+	assert_string_equal(pf_buf_str(&one), "e/ -1 ");
+	assert_int_equal(pf_store_scan(st, "d/e", collect_scanned, &other), 0);
+	assert_string_equal(pf_buf_str(&other), "f 3 ");
+	assert_int_equal(pf_store_scan(st, ".", collect_scanned, &other), 77);
+	assert_int_equal(pf_store_scan(st, "missing", never_scan, NULL), -ENOENT);
+	assert_int_equal(pf_store_scan(st, "d/e/f", never_scan, NULL), -ENOTDIR);
+}
+
+static void remove_takes_files_and_empty_directories(void **state)
+{
+	struct pf_store *st = store_of(state);
+	assert_int_equal(pf_store_mkdir(st, "d/e"), 0);
+	make(st, "d/e/f", "");
+	assert_int_equal(pf_store_remove(st, "d/e", true), -ENOTEMPTY);
+	assert_int_equal(pf_store_remove(st, "d/e/f", true), -ENOTDIR);
+	assert_true(pf_store_remove(st, "d/e", false) < 0);
+	assert_int_equal(pf_store_remove(st, "d/e/f", false), 0);
+	assert_int_equal(pf_store_remove(st, "d/e/f", false), -ENOENT);
+	assert_int_equal(pf_store_remove(st, "d/e", true), 0);
+	assert_int_equal(pf_store_remove(st, "d/e", true), -ENOENT);
+	expect_list(st, "d", (const char *const[]){ NULL });
+}
+
 static void stat_tells_another_file_or_other_content(void **state)
 {
 	struct pf_store *st = store_of(state);
@@ -551,6 +598,8 @@ int main(void)
 		EACH(mkdir_makes_parents_and_may_be_repeated),
 		EACH(list_gives_each_entry_once),
 		EACH(a_listing_may_delete_what_it_lists),
+		EACH(scan_says_what_each_entry_is),
+		EACH(remove_takes_files_and_empty_directories),
 		EACH(stat_tells_another_file_or_other_content),
 		EACH(get_appends_up_to_its_limit),
 		EACH(directories_can_be_synced_and_asked),

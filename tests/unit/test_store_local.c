@@ -311,6 +311,35 @@ static void symbolic_links_are_followed(void **state)
 	assert_int_equal(access("elsewhere/f", F_OK), 0);
 }
 
+static int note_kind(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *sb)
+{
+	return pf_buf_addf(arg, "%s=%d ", name, (int)kind);
+}
+
+static void who_deletes_follows_no_link(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
+	struct pf_store *st = store_of(state);
+	assert_int_equal(mkdir("elsewhere", 0755), 0);
+	put("elsewhere/f", "theirs");
+	assert_int_equal(mkdir("t/d", 0755), 0);
+	assert_int_equal(symlink("../../elsewhere", "t/d/dir"), 0);
+	assert_int_equal(pf_store_scan(st, "d", note_kind, &b), 0);
+	assert_string_equal(pf_buf_str(&b), "dir=2 ");
+	assert_true(pf_store_scan(st, "d/dir", note_kind, &b) < 0);
+	assert_true(pf_store_remove(st, "d/dir/f", false) < 0);
+	assert_true(pf_store_remove(st, "d/dir", true) < 0);
+	assert_int_equal(access("elsewhere/f", F_OK), 0);
+	/* The link itself may go. */
+	assert_int_equal(pf_store_remove(st, "d/dir", false), 0);
+	assert_int_equal(mkfifo("t/d/fifo", 0600), 0);
+	assert_int_equal(symlink("nowhere", "t/d/dangling"), 0);
+	pf_buf_reset(&b);
+	assert_int_equal(pf_store_scan(st, "d", note_kind, &b), 0);
+	assert_non_null(strstr(pf_buf_str(&b), "fifo=3 "));
+	assert_non_null(strstr(pf_buf_str(&b), "dangling=2 "));
+}
+
 static void other_kinds_of_files_are_refused_at_once(void **state)
 {
 	struct pf_store *st = store_of(state);
@@ -466,17 +495,12 @@ static void no_descriptor_is_inherited(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_table_is_found_by_any_spelling),
-		TEST(a_path_that_is_no_table_is_named),
-		TEST(what_is_not_permitted_is_eacces),
-		TEST(a_read_only_file_system_is_erofs),
-		TEST(the_root_is_held_not_its_path),
-		TEST(symbolic_links_are_followed),
-		TEST(other_kinds_of_files_are_refused_at_once),
-		TEST(a_file_that_shrank_is_eio),
-		TEST(a_short_write_is_no_success),
-		TEST(copy_crosses_file_systems),
-		TEST(new_files_obey_the_umask),
+		TEST(a_table_is_found_by_any_spelling), TEST(a_path_that_is_no_table_is_named),
+		TEST(what_is_not_permitted_is_eacces),	TEST(a_read_only_file_system_is_erofs),
+		TEST(the_root_is_held_not_its_path),	TEST(symbolic_links_are_followed),
+		TEST(who_deletes_follows_no_link),	TEST(other_kinds_of_files_are_refused_at_once),
+		TEST(a_file_that_shrank_is_eio),	TEST(a_short_write_is_no_success),
+		TEST(copy_crosses_file_systems),	TEST(new_files_obey_the_umask),
 		TEST(no_descriptor_is_inherited),
 	};
 	return cmocka_run_group_tests_name("store_local", tests, NULL, NULL);

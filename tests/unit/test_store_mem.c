@@ -86,6 +86,20 @@ static int do_list(struct fixture *x)
 	return r;
 }
 
+static int count_scanned(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *sb)
+{
+	++*(int *)arg;
+	return 0;
+}
+
+static int do_scan(struct fixture *x)
+{
+	int n = 0;
+	int r = pf_store_scan(x->st, ".", count_scanned, &n);
+	assert_int_equal(n, r == 0 ? 3 : 0);
+	return r;
+}
+
 static int do_create(struct fixture *x)
 {
 	struct pf_stage *sg = NULL;
@@ -123,6 +137,11 @@ static int do_rename(struct fixture *x)
 static int do_unlink(struct fixture *x)
 {
 	return pf_store_unlink(x->st, "g");
+}
+
+static int do_remove(struct fixture *x)
+{
+	return pf_store_remove(x->st, "g", false);
 }
 
 static int do_mkdir(struct fixture *x)
@@ -167,6 +186,7 @@ static const struct {
 	{ "read", "f", do_read },
 	{ "stat", "f", do_stat },
 	{ "list", ".", do_list },
+	{ "scan", ".", do_scan },
 	{ "create", "made", do_create, made },
 	{ "write", "new", do_write, grown },
 	{ "copy", "new", do_copy, grown },
@@ -174,6 +194,7 @@ static const struct {
 	{ "link", "made", do_link, made },
 	{ "rename", "made", do_rename, made },
 	{ "unlink", "g", do_unlink, gone },
+	{ "remove", "g", do_remove, gone },
 	{ "mkdir", "made", do_mkdir, made },
 	{ "sync_dir", ".", do_sync_dir },
 };
