@@ -358,17 +358,36 @@ bool pf_branch_step_end(struct pf_branch *b, struct pf_branch_step *s, uint64_t 
 	return known;
 }
 
+static int no_version(const struct pf_branch *b, uint64_t version, struct pf_why *why)
+{
+	return pf_why_set(why, -ENOENT, "no version %" PRIu64 " in %s/", version, b->versions);
+}
+
+/* V2, V1, and V2 again: Lance's migration renames a manifest, and may have done so between the two looks. */
+static const bool schemes[] = { true, false, true };
+
+int pf_branch_stat(struct pf_branch *b, uint64_t version, struct pf_stat *out, struct pf_why *why)
+{
+	int r = -ENOENT;
+
+	for (size_t i = 0; r == -ENOENT && i < ARRAY_LEN(schemes); i++) {
+		_cleanup_(pf_freep) char *path = manifest_path(b, version, schemes[i]);
+		r = path ? pf_store_stat(b->st, path, out) : -ENOMEM;
+	}
+	if (r == -ENOENT)
+		return no_version(b, version, why);
+	return r < 0 ? pf_why_set(why, r, "%s/: %s", b->versions, strerror(-r)) : 0;
+}
+
 int pf_branch_version(struct pf_branch *b, uint64_t version, struct pf_manifest **out, struct pf_why *why)
 {
 	struct pf_why inner = PF_WHY_INIT;
-	/* V2, V1, and V2 again: Lance's migration renames it, and may have done so between the two looks. */
-	static const bool schemes[] = { true, false, true };
 	int r = -ENOENT;
 
 	for (size_t i = 0; r == -ENOENT && i < ARRAY_LEN(schemes); i++)
 		r = open_manifest(b, version, schemes[i], out, &inner);
 	if (r == -ENOENT)
-		return pf_why_set(why, r, "no version %" PRIu64 " in %s/", version, b->versions);
+		return no_version(b, version, why);
 	return r < 0 ? pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r)) : 0;
 }
 

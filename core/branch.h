@@ -60,6 +60,9 @@ void pf_branch_step_begin(struct pf_branch *b, struct pf_branch_step *s);
  */
 bool pf_branch_step_end(struct pf_branch *b, struct pf_branch_step *s, uint64_t made);
 
+/* The file of its manifest (either scheme), unopened. Nothing can be read of it but that it is there, and since when. -ENOENT if it is not there. */
+int pf_branch_stat(struct pf_branch *b, uint64_t version, struct pf_stat *out, struct pf_why *why);
+
 /* All attached versions in _versions/, ascending; *v is malloc'ed and belongs to the caller. One scan. -EBADMSG on mixed naming schemes. */
 struct pf_version_entry {
 	uint64_t version;

@@ -417,6 +417,13 @@ static void test_version(void **state)
 		assert_int_equal(pf_branch_version(b, 4, &none, &why), -ENOENT);
 		assert_string_equal(why.text, "no version 4 in _versions/");
 		assert_null(none);
+
+		struct pf_stat st;
+		why = (struct pf_why)PF_WHY_INIT;
+		assert_int_equal(pf_branch_stat(b, 2, &st, &why), 0);
+		assert_true(pf_stat_same(&st, &m->st));
+		assert_int_equal(pf_branch_stat(b, 4, &st, &why), -ENOENT);
+		assert_string_equal(why.text, "no version 4 in _versions/");
 	}
 }
 
