@@ -367,14 +367,14 @@ int pf_render_files(const struct pf_explain *e, struct pf_buf *out, struct pf_wh
 	return pf_explain_files(e, add_file, &(struct lines_of_files){ e, out }, why);
 }
 
-int pf_render_expired(const struct pf_explain *e, struct pf_buf *out)
+int pf_render_expired(const struct pf_pins *pins, struct pf_time now, struct pf_buf *out)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < e->survey->pins.n; i++) {
+	for (size_t i = 0; r == 0 && i < pins->n; i++) {
 		char id[PF_UUID_TEXT];
-		pf_uuid_format(&e->survey->pins.v[i].id, id);
-		if (pf_explain_is_due(e, &e->survey->pins.v[i]))
+		pf_uuid_format(&pins->v[i].id, id);
+		if (pf_time_cmp(pins->v[i].expires_at, now) <= 0)
 			r = pf_buf_addf(out, "%s\n", id);
 	}
 	return r;

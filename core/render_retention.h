@@ -46,7 +46,7 @@ int pf_render_fri_record(struct pf_explain *e, size_t record, struct pf_buf *out
 /* `files`: "bytes TAB reasons TAB name" a line; a file that is kept is in it once. Sums are those of the summary. */
 int pf_render_files(const struct pf_explain *e, struct pf_buf *out, struct pf_why *why);
 
-/* `expired`: an id a line, in the order of the head's list. */
-int pf_render_expired(const struct pf_explain *e, struct pf_buf *out);
+/* `expired`, of the head's list: the id of each whose time has passed, a line each. The head alone says it: this takes no account. */
+int pf_render_expired(const struct pf_pins *pins, struct pf_time now, struct pf_buf *out);
 
 #endif

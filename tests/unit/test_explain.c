@@ -428,10 +428,10 @@ static void test_summary(void **state)
 		(int)((meta - head + 400) * 3600 / 3601), (int)(meta + 1750 - first), (int)(meta - head - first + 400),
 		(int)(meta - head - first + 400));
 	assert_string_equal(pf_buf_str(&text), want);
-	assert_int_equal(pf_render_expired(a.e, &expired), 0);
+	assert_int_equal(pf_render_expired(&a.e->survey->pins, a.e->now, &expired), 0);
 	assert_int_equal(expired.len, 0);
 	a.e->now.sec += 86400;
-	assert_int_equal(pf_render_expired(a.e, &expired), 0);
+	assert_int_equal(pf_render_expired(&a.e->survey->pins, a.e->now, &expired), 0);
 	assert_string_equal(pf_buf_str(&expired), A "\n" B "\n");
 	close_account(&a);
 }
