@@ -10,6 +10,7 @@
 
 #include "branches.h"
 #include "control.h"
+#include "kept.h"
 #include "node.h"
 #include "options.h"
 #include "watch.h"
@@ -21,9 +22,11 @@ struct fs {
 	struct fs_options opt;
 	struct pf_store *store;
 	struct fs_branches branches;
-	struct fs_pins pins;
+	struct fs_objects objects;
 	struct fs_control control;
+	struct fs_kept kept;
 	struct fs_watch watch;
+	struct fuse_session *session;
 	uint64_t refused[FS_ERRNOS]; /* requests, by what they were answered */
 	struct fs_handle *handles;   /* what is open (handle.h) */
 	pthread_mutex_t handles_lock;

@@ -20,11 +20,14 @@ struct fs_handle {
 	struct fs_names names;
 };
 
-/* In the list, with one reference; NULL without memory. */
-struct fs_handle *fs_handle_new(struct fs *fs, const struct fs_node *n);
+/* In the list, with one reference; NULL without memory. Takes over *content, which may be NULL. */
+struct fs_handle *fs_handle_new(struct fs *fs, const struct fs_node *n, struct fs_content *content);
 void fs_handle_ref(struct fs_handle *h);
 void fs_handle_unref(struct fs *fs, struct fs_handle *h);
 void fs_handles_release(struct fs *fs); /* when nobody can ask any more */
+
+/* What a file looked like to whoever opened it last and has it open still; false if nobody has. For fstat of what is gone since, or costs too much. */
+bool fs_handle_last(struct fs *fs, uint64_t ino, struct fs_attr *out);
 
 static inline struct fs_handle *fs_handle_of(const struct fuse_file_info *fi)
 {

@@ -5,6 +5,7 @@
 
 #include "core/refs.h"
 #include "metrics.h"
+#include "retention.h"
 
 void fs_content_release(struct fs_content *c)
 {
@@ -62,9 +63,10 @@ static int list_pins(struct fs *fs, const struct fs_node *n, struct fs_names *ou
 	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
 	int r = fs_line_view(n->branch->line, &v, why);
 	for (size_t i = 0; r == 0 && i < v->manifest->pins.n; i++) {
+		const struct fs_node pin = { .kind = K_PIN, .branch = n->branch, .id = v->by_id[i].id };
 		char id[PF_UUID_TEXT];
-		pf_uuid_format(&v->by_id[i].id, id);
-		r = fs_names_add(out, fs_pin_ino(fs, n->branch, &v->by_id[i].id), S_IFREG, id);
+		pf_uuid_format(&pin.id, id);
+		r = fs_names_add(out, fs_object_ino(fs, &pin), S_IFREG, id);
 	}
 	return r;
 }
@@ -131,12 +133,20 @@ static int find_branch(struct fs *fs, const struct fs_node *n, const char *name,
 /* clang-format off */
 const struct fs_row fs_rows[K_COUNT] = {
 	/*               name                                   mode */
-	[K_ROOT]     = { NULL,                                  S_IFDIR | 0755, .children = { K_HEAD, K_PINS, K_BRANCHES, K_CONTROL } },
+	[K_ROOT]     = { NULL,                                  S_IFDIR | 0755, .children = { K_HEAD, K_PINS, K_RETENTION, K_BRANCHES, K_CONTROL } },
 	[K_HEAD]     = { "head",                                S_IFREG | 0444, .render = render_head },
 	[K_PINS]     = { "pins",                                S_IFDIR | 0755, .list = list_pins, .find = find_pin },
 	[K_PIN]      = { NULL /* its id */,                     S_IFREG | 0644, .render = render_pin },
+	[K_RETENTION] = { "retention",                          S_IFDIR | 0755, .children = { K_SUMMARY, K_SNAPSHOTS, K_FRI, K_FILES, K_EXPIRED } },
+	[K_SUMMARY]  = { "summary",                             S_IFREG | 0444, .make = fs_summary_make, .look = fs_retention_look },
+	[K_SNAPSHOTS] = { "snapshots",                          S_IFDIR | 0755, .list = fs_snapshots_list, .find = fs_snapshots_find },
+	[K_SNAPSHOT] = { NULL /* its version */,                S_IFREG | 0444, .make = fs_snapshot_make, .look = fs_snapshot_look },
+	[K_FRI]      = { "fri",                                 S_IFDIR | 0755, .list = fs_records_list, .find = fs_records_find },
+	[K_RECORD]   = { NULL /* its place in the history */,   S_IFREG | 0444, .make = fs_record_make, .look = fs_record_look },
+	[K_FILES]    = { "files",                               S_IFREG | 0444, .make = fs_files_make, .look = fs_retention_look },
+	[K_EXPIRED]  = { "expired",                             S_IFREG | 0444, .render = fs_expired_render },
 	[K_BRANCHES] = { "branches",                            S_IFDIR | 0755, .list = list_branches, .find = find_branch },
-	[K_BRANCH]   = { NULL /* its name, `/` as %2F */,       S_IFDIR | 0755, .children = { K_HEAD, K_PINS } },
+	[K_BRANCH]   = { NULL /* its name, `/` as %2F */,       S_IFDIR | 0755, .children = { K_HEAD, K_PINS, K_RETENTION } },
 	[K_CONTROL]  = { ".pinfs",                              S_IFDIR | 0755, .hidden = true, .children = { K_STATUS, K_LOG, K_METRICS } },
 	[K_STATUS]   = { "last_status",                         S_IFREG | 0444, .render = render_status },
 	[K_LOG]      = { "log",                                 S_IFREG | 0444, .render = render_log },

@@ -19,7 +19,7 @@ void fs_content_release(struct fs_content *c);
 		PF_BUF_INIT                                                                                            \
 	}
 
-#define FS_CHILDREN 4
+#define FS_CHILDREN 5
 
 struct fs_row {
 	const char *name; /* NULL: named by what it stands for */
@@ -28,6 +28,12 @@ struct fs_row {
 
 	/* Files: the text. -ENOENT if what it stands for is gone. */
 	int (*render)(struct fs *fs, const struct fs_node *n, struct fs_content *out, struct pf_why *why);
+	/*
+	 * ... or, where that takes long, two instead: `make`, at an open alone, for a caller who may lose patience (-EINTR); and `look`, at any time: whether
+	 * it is there, and the times.
+	 */
+	int (*make)(fuse_req_t req, const struct fs_node *n, struct fs_content *out, struct pf_why *why);
+	int (*look)(struct fs *fs, const struct fs_node *n, struct fs_content *out, struct pf_why *why);
 
 	/* Directories: the fixed children, K_ROOT for none ... */
 	enum fs_kind children[FS_CHILDREN];

@@ -107,6 +107,23 @@ int fs_line_view(struct fs_line *l, struct fs_view **out, struct pf_why *why)
 	return 0;
 }
 
+int fs_line_versions(struct fs_line *l, struct pf_version_entry **v, size_t *n, struct pf_why *why)
+{
+	int r = line_open(l, why);
+	return r < 0 ? r : pf_branch_versions(l->core, v, n, why);
+}
+
+int fs_line_stat(struct fs_line *l, uint64_t version, struct pf_stat *out, struct pf_why *why)
+{
+	int r = line_open(l, why);
+	return r < 0 ? r : pf_branch_stat(l->core, version, out, why);
+}
+
+int fs_line_records(struct fs_line *l, struct fs_view *head, size_t *n, struct pf_why *why)
+{
+	return fs_view_records(head, l->core, n, why);
+}
+
 static double clock_seconds(void)
 {
 	struct timespec t;

@@ -36,6 +36,13 @@ bool fs_line_is_open(struct fs_line *l);
 /* The head as storage has it now (pf_branch_head). The view belongs to the caller. */
 int fs_line_view(struct fs_line *l, struct fs_view **out, struct pf_why *why);
 
+/* All attached versions and the file of one, as storage has them now: pf_branch_versions, pf_branch_stat. */
+int fs_line_versions(struct fs_line *l, struct pf_version_entry **v, size_t *n, struct pf_why *why);
+int fs_line_stat(struct fs_line *l, uint64_t version, struct pf_stat *out, struct pf_why *why);
+
+/* How many records the fragment reuse index of a head of it has; 0 if there is no such index. */
+int fs_line_records(struct fs_line *l, struct fs_view *head, size_t *n, struct pf_why *why);
+
 /* Run a pin operation to its end; as pf_commit. */
 int fs_line_commit(struct fs_line *l, const struct pf_op *op, struct pf_answer *answer);
 

@@ -39,6 +39,8 @@ static int open_table(struct fs *fs, struct pf_why *why)
 	if (r == 0)
 		r = fs_branch_intern(fs, fs->opt.branch, &root);
 	if (r == 0)
+		fs_kept_start(&fs->kept, fs->store);
+	if (r == 0)
 		r = fs_line_view(root->line, &v, why);
 	if (r < 0)
 		return r;
@@ -232,6 +234,7 @@ static int run(struct fs *fs, struct fuse_args *args)
 	struct fuse_session *se = session_new(fs, args);
 	if (!se)
 		return 1;
+	fs->session = se;
 	int status = serve(fs, se, mountpoint);
 	fuse_session_destroy(se);
 	return status;
@@ -249,13 +252,15 @@ int main(int argc, char **argv)
 		fs_options_usage();
 	else if (fs.opt.version)
 		puts("pinfs " PF_VERSION);
-	else if (fs_control_init(&fs.control) < 0 || fs_pins_init(&fs.pins) < 0 || fs_branches_init(&fs.branches) < 0)
+	else if (fs_control_init(&fs.control) < 0 || fs_objects_init(&fs.objects) < 0 ||
+		 fs_branches_init(&fs.branches) < 0 || fs_kept_init(&fs.kept) < 0)
 		status = complain(-ENOMEM, &(struct pf_why)PF_WHY_INIT);
 	else {
 		status = run(&fs, &args);
 		fs_handles_release(&fs);
+		fs_kept_release(&fs.kept);
 		fs_branches_release(&fs.branches);
-		fs_pins_release(&fs.pins);
+		fs_objects_release(&fs.objects);
 		fs_control_release(&fs.control);
 		pf_store_free(fs.store);
 	}

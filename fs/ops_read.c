@@ -23,8 +23,8 @@ void fs_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	r = fs_node_find(fs, &dir, name, &n, &why);
 	if (r == 0)
 		r = fs_node_attr(fs, &n, &a, &why);
-	if (r == 0 && n.kind == K_PIN)
-		r = fs_pin_intern(fs, &n);
+	if (r == 0 && fs_kind_is_object(n.kind))
+		r = fs_object_intern(fs, &n);
 	if (r < 0) {
 		fs_fail_look(req, "lookup", &dir, name, r, &why);
 		return;
@@ -34,15 +34,15 @@ void fs_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 				      .attr_timeout = FS_TIMEOUT,
 				      .entry_timeout = fs_rows[n.kind].name ? FS_TIMEOUT_FIXED : FS_TIMEOUT };
 	fs_node_stat(fs, &n, &a, &e.attr);
-	if (fuse_reply_entry(req, &e) < 0 && n.kind == K_PIN)
-		fs_pin_forget(fs, n.ino, 1);
+	if (fuse_reply_entry(req, &e) < 0 && fs_kind_is_object(n.kind))
+		fs_object_forget(fs, n.ino, 1);
 }
 
 void fs_op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t lookups)
 {
 	struct fs_node n;
-	if (fs_node_get(fs_of(req), ino, &n) == 0 && n.kind == K_PIN)
-		fs_pin_forget(fs_of(req), ino, lookups);
+	if (fs_node_get(fs_of(req), ino, &n) == 0 && fs_kind_is_object(n.kind))
+		fs_object_forget(fs_of(req), ino, lookups);
 	fuse_reply_none(req);
 }
 
@@ -90,7 +90,7 @@ void fs_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct fs_node n;
 
 	int r = fs_node_get(fs, ino, &n);
-	struct fs_handle *h = r == 0 ? fs_handle_new(fs, &n) : NULL;
+	struct fs_handle *h = r == 0 ? fs_handle_new(fs, &n, NULL) : NULL;
 	if (!h) {
 		fuse_reply_err(req, r < 0 ? -r : ENOMEM);
 		return;
@@ -142,13 +142,6 @@ void fs_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struc
 	fuse_reply_buf(req, buf, pack(req, &h->names, (size_t)off, buf, size));
 }
 
-static void file_close(struct fs *fs, struct fs_handle *h)
-{
-	if (h->node.kind == K_PIN)
-		fs_pin_closed(fs, h->node.ino);
-	fs_handle_unref(fs, h);
-}
-
 /* The kernel's own check lets root write anywhere. */
 static int check_access(const struct fs *fs, const struct fs_node *n, int flags, struct pf_why *why)
 {
@@ -159,6 +152,14 @@ static int check_access(const struct fs *fs, const struct fs_node *n, int flags,
 	if (n->kind != K_PIN)
 		return pf_why_set(why, -EPERM, "this file only reports");
 	return 0;
+}
+
+static int content(fuse_req_t req, const struct fs_node *n, struct fs_content *out, struct pf_why *why)
+{
+	const struct fs_row *row = &fs_rows[n->kind];
+	if (row->make)
+		return row->make(req, n, out, why);
+	return row->render ? row->render(fs_of(req), n, out, why) : -EISDIR;
 }
 
 void fs_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -173,25 +174,18 @@ void fs_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (r == 0)
 		r = check_access(fs, &n, fi->flags, &why);
 	if (r == 0)
-		r = fs_rows[n.kind].render ? fs_rows[n.kind].render(fs, &n, &c, &why) : -EISDIR;
-	if (r == 0 && !(h = fs_handle_new(fs, &n)))
+		r = content(req, &n, &c, &why);
+	if (r == 0 && !(h = fs_handle_new(fs, &n, &c)))
 		r = -ENOMEM;
 	if (r < 0) {
 		fs_fail_look(req, "open", &n, NULL, r, &why);
 		return;
 	}
-	if (n.kind == K_PIN) {
-		struct fs_attr a = { .size = c.text.len, .mtime = c.mtime, .ctime = c.ctime };
-		fs_pin_opened(fs, ino, &a);
-	}
-	h->content = c;
-	c = (struct fs_content)FS_CONTENT_INIT;
-
 	/* Nothing of it may stay in the page cache: the next open may show another text, of another length. */
 	fi->direct_io = 1;
 	fi->fh = (uintptr_t)h;
 	if (fuse_reply_open(req, fi) < 0)
-		file_close(fs, h);
+		fs_handle_unref(fs, h);
 }
 
 void fs_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
@@ -209,7 +203,7 @@ void fs_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 
 void fs_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	file_close(fs_of(req), fs_handle_of(fi));
+	fs_handle_unref(fs_of(req), fs_handle_of(fi));
 	fuse_reply_err(req, 0);
 }
 

@@ -1,8 +1,10 @@
 #include "tree.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "kinds.h"
+#include "handle.h"
 
 int fs_node_find(struct fs *fs, const struct fs_node *dir, const char *name, struct fs_node *out, struct pf_why *why)
 {
@@ -24,8 +26,19 @@ static struct fs_node parent(struct fs *fs, const struct fs_node *n)
 	case K_PIN:
 	case K_REQUEST:
 		return fs_node_make(K_PINS, n->branch);
+	case K_SUMMARY:
+	case K_SNAPSHOTS:
+	case K_FRI:
+	case K_FILES:
+	case K_EXPIRED:
+		return fs_node_make(K_RETENTION, n->branch);
+	case K_SNAPSHOT:
+		return fs_node_make(K_SNAPSHOTS, n->branch);
+	case K_RECORD:
+		return fs_node_make(K_FRI, n->branch);
 	case K_HEAD:
 	case K_PINS:
+	case K_RETENTION:
 		return fs_node_make(n->branch == root ? K_ROOT : K_BRANCH, n->branch);
 	case K_BRANCH:
 		return fs_node_make(K_BRANCHES, root);
@@ -67,19 +80,23 @@ int fs_node_attr(struct fs *fs, const struct fs_node *n, struct fs_attr *out, st
 {
 	_cleanup_(fs_content_release) struct fs_content c = FS_CONTENT_INIT;
 	const struct fs_row *row = &fs_rows[n->kind];
+	struct fs_attr last;
 
-	if (!row->render) {
+	if (S_ISDIR(row->mode)) {
 		dir_times(fs, n, out);
 		return 0;
 	}
-	int r = row->render(fs, n, &c, why);
-	if (r == -ENOENT && n->kind == K_PIN && n->ino && fs_pin_last(fs, n->ino, out)) {
+	int r = row->render ? row->render(fs, n, &c, why) : row->look(fs, n, &c, why);
+	if (r == -ENOENT && n->ino && fs_handle_last(fs, n->ino, out)) {
 		out->gone = true;
 		return 0;
 	}
-	if (r == 0)
-		*out = (struct fs_attr){ .size = c.text.len, .mtime = c.mtime, .ctime = c.ctime };
-	return r;
+	if (r < 0)
+		return r;
+	*out = (struct fs_attr){ .size = c.text.len, .mtime = c.mtime, .ctime = c.ctime };
+	if (row->make && n->ino && fs_handle_last(fs, n->ino, &last))
+		out->size = last.size;
+	return 0;
 }
 
 static struct timespec to_timespec(struct pf_time t)
@@ -132,6 +149,11 @@ static int add_path(struct fs *fs, const struct fs_node *n, struct pf_buf *out)
 		char id[PF_UUID_TEXT];
 		pf_uuid_format(&n->id, id);
 		return add_name(out, id);
+	}
+	if (n->kind == K_SNAPSHOT || n->kind == K_RECORD) {
+		char number[24];
+		snprintf(number, sizeof(number), "%" PRIu64, n->number);
+		return add_name(out, number);
 	}
 	if (n->kind == K_BRANCH) {
 		r = add_name(out, "");

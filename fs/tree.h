@@ -5,13 +5,16 @@
 #include "fs.h"
 #include "names.h"
 
-/* The child called `name`. -ENOENT, also where the sentence is none of anybody's business; -ENOTDIR. A pin is not numbered yet. */
+/* The child called `name`. -ENOENT, also where the sentence is none of anybody's business; -ENOTDIR. An object is not numbered yet. */
 int fs_node_find(struct fs *fs, const struct fs_node *dir, const char *name, struct fs_node *out, struct pf_why *why);
 
 /* All names in a directory but the hidden ones, `.` and `..` first. */
 int fs_node_list(struct fs *fs, const struct fs_node *dir, struct fs_names *out, struct pf_why *why);
 
-/* Size and times now: those that a following open and read will give. A released pin that is still open looks as it did. */
+/*
+ * Size and times now: those that a following open and read will give. Where only an open makes the text (fs_row.make), the size is 0, as in /proc, or
+ * that of the open file: a program that asks fstat gets the true one. What is gone and still open looks as it did.
+ */
 int fs_node_attr(struct fs *fs, const struct fs_node *n, struct fs_attr *out, struct pf_why *why);
 
 /* The stat of a node. */

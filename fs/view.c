@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/fri_branch.h"
 #include "core/render.h"
 
 static int by_id(const void *a, const void *b)
@@ -27,6 +28,7 @@ int fs_view_new(struct pf_manifest *m, struct fs_view **out)
 		v->by_id[i] = (struct fs_view_entry){ m->pins.v[i].id, &m->pins.v[i] };
 	qsort(v->by_id, m->pins.n, sizeof(*v->by_id), by_id);
 	pthread_mutex_init(&v->head_lock, NULL);
+	pthread_mutex_init(&v->fri_lock, NULL);
 	pthread_mutex_init(&v->pins_lock, NULL);
 	v->manifest = pf_manifest_ref(m);
 	v->refs = 1;
@@ -42,6 +44,7 @@ void fs_view_unref(struct fs_view *v)
 	for (size_t i = 0; i < v->manifest->pins.n; i++)
 		pf_buf_release(&v->pin_text[i]);
 	pthread_mutex_destroy(&v->head_lock);
+	pthread_mutex_destroy(&v->fri_lock);
 	pthread_mutex_destroy(&v->pins_lock);
 	free(v->pin_text);
 	free(v->by_id);
@@ -91,5 +94,27 @@ int fs_view_head(struct fs_view *v, struct pf_branch *b, struct pf_buf *out, str
 	if (r >= 0)
 		r = pf_buf_add(out, v->head_text.data, v->head_text.len);
 	pthread_mutex_unlock(&v->head_lock);
+	return r;
+}
+
+static int count_records(struct pf_branch *b, const struct pf_manifest *m, size_t *n, struct pf_why *why)
+{
+	_cleanup_(pf_fri_release) struct pf_fri fri = { .records = NULL };
+	int r = pf_fri_read_branch(b, m, &fri, why);
+	if (r == 0)
+		*n = fri.n_records;
+	return r == -ENODATA ? 0 : r;
+}
+
+int fs_view_records(struct fs_view *v, struct pf_branch *b, size_t *n, struct pf_why *why)
+{
+	int r = 0;
+	pthread_mutex_lock(&v->fri_lock);
+	if (!v->has_records) {
+		r = count_records(b, v->manifest, &v->records, why);
+		v->has_records = r == 0;
+	}
+	*n = v->records;
+	pthread_mutex_unlock(&v->fri_lock);
 	return r;
 }

@@ -18,8 +18,11 @@ struct fs_view {
 	struct fs_view_entry *by_id; /* the manifest's pins, sorted */
 	pthread_mutex_t head_lock;   /* of head_text */
 	struct pf_buf head_text;     /* empty until asked for: it takes a walk over the fragments */
-	pthread_mutex_t pins_lock;   /* of pin_text; the other one can be held for long */
-	struct pf_buf *pin_text;     /* of each pin, in the manifest's order; empty until asked for */
+	pthread_mutex_t fri_lock;    /* of the next two */
+	bool has_records;
+	size_t records;		   /* in its fragment reuse index: not known until asked for */
+	pthread_mutex_t pins_lock; /* of pin_text; the other one can be held for long */
+	struct pf_buf *pin_text;   /* of each pin, in the manifest's order; empty until asked for */
 };
 
 int fs_view_new(struct pf_manifest *m, struct fs_view **out); /* takes a reference of its own; 0 or -ENOMEM */
@@ -35,5 +38,8 @@ int fs_view_pin_text(struct fs_view *v, const struct pf_pin *p, struct pf_buf *o
 
 /* Append the text of the `head` file; `b` is the branch that the head is of. */
 int fs_view_head(struct fs_view *v, struct pf_branch *b, struct pf_buf *out, struct pf_why *why);
+
+/* How many records its fragment reuse index has; 0 if there is no such index. Errors of pf_fri_read_branch. */
+int fs_view_records(struct fs_view *v, struct pf_branch *b, size_t *n, struct pf_why *why);
 
 #endif

@@ -25,10 +25,18 @@ make_branch() {
 ./branches
 ./head
 ./pins
-./pins/$ID"
+./pins/$ID
+./retention
+./retention/expired
+./retention/files
+./retention/fri
+./retention/snapshots
+$(printf './retention/snapshots/%d\n' 1 10 2 3 4 5 6 7 8 9)
+./retention/summary"
 	same "$(ls -A "$MNT")" "branches
 head
-pins"
+pins
+retention"
 	same "$(ls -A "$MNT/.pinfs")" "last_status
 log
 metrics"
@@ -253,7 +261,8 @@ metrics"
 	same "$(ls "$MNT/branches")" 'dev
 feat%2Fx'
 	same "$(ls "$MNT/branches/feat%2Fx")" 'head
-pins'
+pins
+retention'
 	same "$(field "$MNT/branches/feat%2Fx/head" branch)" feat/x
 	not ls -d "$MNT/branches/feat%2fx"
 	not ls -d "$MNT/branches/feat"

@@ -271,6 +271,7 @@ uuid() {
 branches
 head
 pins
+retention
 
 $P:
 $ID"

@@ -1,0 +1,281 @@
+#include "fs.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "tree.h"
+
+/* Each one that waits has a thread of the session's: they must not be all (main.c). */
+#define WAITING_MAX 256
+/* How often one that waits looks whether it is still wanted. */
+#define PATIENCE_NS 50000000
+/* A walk that is through sooner is not worth a word. Then words come as often as its length doubles. */
+#define WORD_NS INT64_C(1000000000)
+/* Of the coarsest kernel's clock, many ticks: what changed earlier than that before a look cannot change again without another time. */
+#define SETTLED_NS 100000000
+
+int fs_kept_init(struct fs_kept *k)
+{
+	pthread_condattr_t attr;
+
+	*k = (struct fs_kept){ .busy = false };
+	pthread_mutex_init(&k->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	int r = -pthread_cond_init(&k->turn, &attr);
+	pthread_condattr_destroy(&attr);
+	return r;
+}
+
+void fs_kept_start(struct fs_kept *k, struct pf_store *st)
+{
+	pf_lines_init(&k->lines, st);
+}
+
+static void seen_release(struct fs_seen *s)
+{
+	free(s->v);
+}
+
+void fs_kept_release(struct fs_kept *k)
+{
+	pf_explain_free(k->answer);
+	pf_lines_release(&k->lines);
+	seen_release(&k->seen);
+	pthread_cond_destroy(&k->turn);
+	pthread_mutex_destroy(&k->lock);
+}
+
+static bool is_wanted(struct fs *fs, fuse_req_t req)
+{
+	return !fuse_req_interrupted(req) && !fuse_session_exited(fs->session);
+}
+
+/* Called locked. */
+static int wait_turn(struct fs *fs, fuse_req_t req, struct pf_why *why)
+{
+	struct fs_kept *k = &fs->kept;
+
+	while (k->busy) {
+		struct timespec until;
+		if (!is_wanted(fs, req))
+			return pf_why_set(why, -EINTR, "interrupted while waiting for another caller");
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += PATIENCE_NS;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&k->turn, &k->lock, &until);
+	}
+	return 0;
+}
+
+static int take_turn(struct fs *fs, fuse_req_t req, struct pf_why *why)
+{
+	struct fs_kept *k = &fs->kept;
+	int r = -EAGAIN;
+
+	pthread_mutex_lock(&k->lock);
+	if (k->waiting < WAITING_MAX) {
+		k->waiting++;
+		r = wait_turn(fs, req, why);
+		k->waiting--;
+	} else {
+		pf_why_set(why, r, "%d others wait for the same answer: ask again", WAITING_MAX);
+	}
+	if (r == 0)
+		k->busy = true;
+	pthread_mutex_unlock(&k->lock);
+	return r;
+}
+
+void fs_kept_end(struct fs *fs)
+{
+	struct fs_kept *k = &fs->kept;
+
+	pthread_mutex_lock(&k->lock);
+	k->busy = false;
+	pthread_cond_signal(&k->turn);
+	pthread_mutex_unlock(&k->lock);
+}
+
+struct looking {
+	struct fs_seen *seen;
+	struct pf_store *st;
+	const char *dir;
+	int64_t now_ns;
+};
+
+static int see(struct looking *l, const char *dir);
+
+static int see_below(void *arg, const char *name, bool is_dir)
+{
+	struct looking *l = arg;
+	_cleanup_(pf_buf_release) struct pf_buf path = PF_BUF_INIT;
+
+	if (!is_dir)
+		return 0;
+	int r = pf_buf_addf(&path, "%s/%s", l->dir, name);
+	return r < 0 || !pf_buf_str(&path) ? -ENOMEM : see(l, pf_buf_str(&path));
+}
+
+static int see_one(struct looking *l, const char *dir)
+{
+	struct fs_seen *s = l->seen;
+	struct pf_stat st;
+
+	if (s->n == s->cap) {
+		size_t cap = s->cap ? 2 * s->cap : 8;
+		struct pf_stat *v = reallocarray(s->v, cap, sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		s->v = v;
+		s->cap = cap;
+	}
+	int r = pf_store_stat(l->st, dir, &st);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (r < 0)
+		st = (struct pf_stat){ 0 };
+	if (st.mtime_ns > l->now_ns - SETTLED_NS)
+		s->settled = false;
+	s->v[s->n++] = st;
+	return 0;
+}
+
+/* A directory and those below it: names of refs can have slashes. */
+static int see(struct looking *l, const char *dir)
+{
+	struct looking below = *l;
+
+	below.dir = dir;
+	int r = see_one(l, dir);
+	if (r == 0)
+		r = pf_store_list(l->st, dir, see_below, &below);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Whatever adds or removes a version, a tag or a branch changes one of these. */
+static int look(struct fs_kept *k, struct fs_seen *out)
+{
+	struct pf_time now = pf_time_now();
+	struct looking l = { .seen = out, .st = k->lines.st, .now_ns = now.sec * 1000000000 + now.nsec };
+
+	out->n = 0;
+	out->settled = true;
+	int r = see(&l, "_refs/tags");
+	if (r == 0)
+		r = see(&l, "_refs/branches");
+	for (size_t i = 0; r == 0 && i < k->lines.n; i++) {
+		_cleanup_(pf_buf_release) struct pf_buf path = PF_BUF_INIT;
+		const struct pf_branch *b = k->lines.v[i].branch;
+		/* What could not be read is looked at each time. */
+		if (!b || !k->lines.v[i].survey || k->lines.v[i].survey->n_gaps)
+			out->settled = false;
+		if (!b)
+			continue;
+		r = pf_buf_addf(&path, "%s_versions", pf_branch_dir(b));
+		r = r < 0 || !pf_buf_str(&path) ? -ENOMEM : see_one(&l, pf_buf_str(&path));
+	}
+	return r;
+}
+
+static bool is_same(const struct fs_seen *a, const struct fs_seen *b)
+{
+	bool same = a->settled && a->n == b->n;
+	for (size_t i = 0; same && i < a->n; i++)
+		same = pf_stat_same(&a->v[i], &b->v[i]);
+	return same;
+}
+
+/* A walk and whom it is for. */
+struct walk {
+	struct fs *fs;
+	fuse_req_t req;
+	const struct fs_node *node;
+	int64_t began, next; /* pf_time_steady_ns; when the next word is due */
+	bool told;
+};
+
+static void tell(struct walk *w, const char *text)
+{
+	_cleanup_(pf_buf_release) struct pf_buf path = PF_BUF_INIT;
+	const struct fs_node dir = fs_node_make(K_RETENTION, w->node->branch);
+
+	if (fs_node_path(w->fs, &dir, NULL, &path) == 0 && pf_buf_str(&path)) {
+		struct fs_act act = { .op = "account", .path = pf_buf_str(&path), .text = text };
+		fs_control_event(&w->fs->control, &act);
+	}
+	w->told = true;
+}
+
+static int progress(void *arg, uint64_t done, uint64_t total)
+{
+	struct walk *w = arg;
+	int64_t now = pf_time_steady_ns();
+	struct pf_why text;
+
+	if (!is_wanted(w->fs, w->req))
+		return 1;
+	if (now >= w->next) {
+		pf_why_set(&text, 0, "%" PRIu64 " of %" PRIu64 " versions read in %" PRId64 " s", done, total,
+			   (now - w->began) / 1000000000);
+		tell(w, text.text);
+		w->next = now + (now - w->began);
+	}
+	return 0;
+}
+
+/* Bring everything up to the heads as they are now. */
+static int refresh(struct fs *fs, fuse_req_t req, const struct fs_node *n, struct pf_why *why)
+{
+	struct fs_kept *k = &fs->kept;
+	int64_t now = pf_time_steady_ns();
+	struct walk w = { .fs = fs, .req = req, .node = n, .began = now, .next = now + WORD_NS };
+
+	pf_explain_free(STEAL(k->answer));
+	int r = look(k, &k->seen); /* before: what comes meanwhile is seen the next time */
+	if (r == 0)
+		r = pf_lines_refresh(&k->lines, progress, &w, why);
+	if (r == 0 && w.told)
+		tell(&w, "all versions read");
+	return r;
+}
+
+static int explain(struct fs_kept *k, const char *branch, struct pf_why *why)
+{
+	struct pf_line *line = pf_lines_find(&k->lines, branch);
+	if (!line)
+		return pf_why_set(why, -ENOENT, "no such branch");
+	return pf_explain_new(&k->lines, line, pf_time_now(), NULL, NULL, &k->answer, why);
+}
+
+/* Does the last answer hold? */
+static bool holds(struct fs_kept *k, const char *branch)
+{
+	_cleanup_(seen_release) struct fs_seen now = { .v = NULL };
+
+	return k->answer && k->answer->line == pf_lines_find(&k->lines, branch) && look(k, &now) == 0 &&
+	       is_same(&k->seen, &now);
+}
+
+int fs_kept_begin(fuse_req_t req, const struct fs_node *n, bool measured, struct pf_explain **out, struct pf_why *why)
+{
+	struct fs *fs = fuse_req_userdata(req);
+	struct fs_kept *k = &fs->kept;
+	const char *branch = n->branch->line->name;
+
+	int r = take_turn(fs, req, why);
+	if (r < 0)
+		return r;
+	if (measured || !holds(k, branch)) {
+		r = refresh(fs, req, n, why);
+		if (r == 0)
+			r = explain(k, branch, why);
+	}
+	if (r < 0)
+		fs_kept_end(fs);
+	else
+		*out = k->answer;
+	return r;
+}
