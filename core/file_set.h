@@ -26,11 +26,11 @@ struct pf_surveyed_file {
 	uint32_t base;		       /* index into pf_survey.bases; 0 is the table's root, which all branches share */
 	uint32_t
 		sidecar_of; /* of a folder of sidecars: index of its data file + 1, whose intervals it has; 0 of everything else */
-	uint32_t n_files; /* 1, or the number of files in a directory; as far as known */
+	uint32_t n_files; /* 1, or the number of files in a directory, 0 of what is missing; as far as known */
 	uint32_t n_iv;
 	char *path;		/* below that base; of a branch's own files with its directory, "tree/x/data/..." */
 	struct pf_interval *iv; /* ascending; between two of them is a version that does not refer to it */
-	uint64_t size; /* on disk, all files of a directory together; as the manifest says if it was never looked at */
+	uint64_t size; /* on disk, all in a directory together, 0 of what is missing; never looked at: as said */
 	uint64_t said; /* as the manifest says, 0 if it does not */
 };
 

@@ -138,6 +138,14 @@ static int walk_folders(struct measuring *m)
 	return r;
 }
 
+/* What is not there takes no room, whatever the manifest says. */
+static void set_missing(struct pf_surveyed_file *f)
+{
+	f->presence = PF_MISSING;
+	f->size = 0;
+	f->n_files = 0;
+}
+
 /* Look at one file or directory by its name. */
 static int look(struct measuring *m, struct pf_surveyed_file *f)
 {
@@ -145,7 +153,7 @@ static int look(struct measuring *m, struct pf_surveyed_file *f)
 
 	int r = pf_store_stat(m->st, f->path, &st);
 	if (r == -ENOENT || r == -ENOTDIR) {
-		f->presence = PF_MISSING;
+		set_missing(f);
 		return 0;
 	}
 	if (r < 0)
@@ -212,7 +220,7 @@ static int look_at_base(struct measuring *m, uint32_t base)
 		if (there)
 			r = look(&at, f);
 		else if (gone)
-			f->presence = PF_MISSING;
+			set_missing(f);
 	}
 	return r;
 }
