@@ -17,21 +17,31 @@ from lance.fragment import write_fragments
 FRAGMENTS, VERSION, INDEX_SECTION, TIMESTAMP, READER, WRITER, MAX_FRAGMENT_ID = 2, 3, 6, 7, 9, 10, 11
 TRANSACTION_FILE, TRANSACTION_21, TRANSACTION_23 = 12, 21, 23
 REWRITE = 104
+INVERTED = len("%020d.manifest" % 0)
 
 
 class Head:
-    """The newest manifest. Change fields and index (the elements of the index section, encoded), then publish."""
+    """
+    The newest manifest of a table, or of a branch by its directory. Change fields and index (the elements of the index section,
+    encoded), then publish.
+    """
 
     def __init__(self, at):
         self.at = at
         folder = os.path.join(at, "_versions")
-        self.name = min(name for name in os.listdir(folder) if name[0].isdigit())
+        names = [name for name in os.listdir(folder) if name[0].isdigit() and name.endswith(".manifest")]
+        # Plain names go up, inverted ones, which have 20 digits, down.
+        self.plain = min(map(len, names)) < INVERTED
+        self.name = max(names, key=lambda name: int(name.split(".")[0])) if self.plain else min(names)
         with open(os.path.join(folder, self.name), "rb") as file:
             self.data = file.read()
         (position,) = struct.unpack("<Q", self.data[-16:-8])
         self.fields = wire.decode(self._section(position))
         self.version = wire.first(self.fields, VERSION)
         section = wire.first(self.fields, INDEX_SECTION)
+        places = [value for n, value in self.fields if n in (INDEX_SECTION, TRANSACTION_21, TRANSACTION_23)]
+        # Dictionary pages of the legacy data format, which the schema addresses.
+        self.leading = self.data[: min([position] + places)]
         entries = [] if section is None else wire.every(wire.decode(self._section(section)), 1)
         self.index = [wire.field(1, entry) for entry in entries]
 
@@ -73,7 +83,7 @@ class Head:
         with open(os.path.join(self.at, "_transactions", name), "wb") as file:
             file.write(transaction)
         section = b"".join(self.index)
-        body = b""
+        body = self.leading
         if self.index:
             self.set(INDEX_SECTION, len(body))
             body += struct.pack("<I", len(section)) + section
@@ -89,7 +99,8 @@ class Head:
         position = len(body)
         body += struct.pack("<I", len(manifest)) + manifest
         body += struct.pack("<Q", position) + self.data[-8:]
-        target = os.path.join(self.at, "_versions", "%020d.manifest" % ((1 << 64) - 2 - self.version))
+        name = self.version + 1 if self.plain else "%020d" % ((1 << 64) - 2 - self.version)
+        target = os.path.join(self.at, "_versions", "%s.manifest" % name)
         with open(target, "xb") as file:
             file.write(body)
 

@@ -3,8 +3,8 @@
  *
  *   survey_dump TABLE
  *
- * JSON by branch, main as "main": by version the files, absolute or as URIs, directories with a slash at the end; what lies in its folders that no version
- * names; what is kept and why, by version and by file; gaps and problems.
+ * JSON by branch, main as "main": by version the files and their classes, absolute or as URIs, directories with a slash at the end; what lies in its
+ * folders that no version names; what is kept and why, by version and by file; how much that is, and what is free; what each pin costs; gaps and problems.
  *
  * Exit: 0; 1 and the sentence on stderr.
  */
@@ -18,48 +18,65 @@
 struct dump {
 	const struct pf_store *st;
 	json_t *orphans, *problems;
+	uint64_t orphan_bytes;
 };
 
 static int add_orphan(void *arg, const char *path, const struct pf_stat *st)
 {
 	struct dump *d = arg;
 
+	d->orphan_bytes += st->size;
 	return json_array_append_new(d->orphans, pf_json_str(path)) < 0 ? -ENOMEM : 0;
 }
 
 static int add_problem(void *arg, const struct pf_problem *p)
 {
 	struct dump *d = arg;
+	json_t *o = json_object(), *pins = json_array();
 
-	return json_array_append_new(d->problems, pf_json_str(p->text)) < 0 ? -ENOMEM : 0;
+	for (size_t i = 0; i < p->n_pins; i++) {
+		char id[PF_UUID_TEXT];
+		pf_uuid_format(&p->pins[i]->id, id);
+		json_array_append_new(pins, pf_json_str(id));
+	}
+	pf_json_put(&o, "pins", pins);
+	pf_json_put(&o, "text", pf_json_str(p->text));
+	pf_json_put(&o, "file", p->file ? pf_json_str(p->file) : json_null());
+	pf_json_put(&o, "version", pf_json_u64(p->version));
+	return json_array_append_new(d->problems, o) < 0 ? -ENOMEM : 0;
 }
 
-static json_t *name_of(const struct dump *d, const struct pf_survey *s, const struct pf_surveyed_file *f)
+/* Under the name of a file. NULL is -ENOMEM. */
+static int put_file(json_t *o, const struct dump *d, const struct pf_survey *s, const struct pf_surveyed_file *f,
+		    json_t *value)
 {
 	const char *base = f->base ? s->bases[f->base].where : d->st->at;
-	_cleanup_(pf_freep) char *text = NULL;
+	_cleanup_(pf_freep) char *name = NULL;
 
-	if (asprintf(&text, "%s/%s%s", base, f->path, f->is_dir ? "/" : "") < 0)
-		return text = NULL, NULL;
-	return pf_json_str(text);
+	if (asprintf(&name, "%s/%s%s", base, f->path, f->is_dir ? "/" : "") < 0) {
+		name = NULL;
+		json_decref(value);
+		return -ENOMEM;
+	}
+	return json_object_set_new(o, name, value) < 0 ? -ENOMEM : 0;
 }
 
-static json_t *files_of(const struct dump *d, const struct pf_survey *s, uint64_t version)
+static int put_files_of(json_t *versions, const struct dump *d, const struct pf_survey *s, uint64_t version)
 {
-	json_t *list = json_array();
+	json_t *files = json_object();
+	char key[32];
+	int e = 0;
 
-	for (size_t i = 0; i < s->n_files; i++)
-		for (uint32_t k = 0; k < s->files[i].n_iv; k++)
-			if (s->files[i].iv[k].first <= version && version <= s->files[i].iv[k].last)
-				json_array_append_new(list, name_of(d, s, &s->files[i]));
-	return list;
-}
-
-static int put_reasons(json_t *o, const char *key, struct pf_buf *reasons)
-{
-	const char *s = pf_buf_str(reasons);
-
-	return s ? json_object_set_new(o, key, pf_json_str(s)) : -ENOMEM;
+	snprintf(key, sizeof(key), "%" PRIu64, version);
+	if (json_object_set_new(versions, key, files) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->n_files; i++) {
+		const struct pf_surveyed_file *f = &s->files[i];
+		for (uint32_t k = 0; e == 0 && k < f->n_iv; k++)
+			if (f->iv[k].first <= version && version <= f->iv[k].last)
+				e = put_file(files, d, s, f, pf_json_str(pf_file_class_name(f->cls)));
+	}
+	return e;
 }
 
 static int dump_kept(const struct dump *d, const struct pf_survey *s, const struct pf_retention *r, json_t *out)
@@ -75,24 +92,52 @@ static int dump_kept(const struct dump *d, const struct pf_survey *s, const stru
 		snprintf(key, sizeof(key), "%" PRIu64, s->versions[i].version);
 		e = pf_retention_version_reasons(r, i, &reasons);
 		if (e == 0 && reasons.len)
-			e = put_reasons(versions, key, &reasons);
+			e = json_object_set_new(versions, key, pf_json_str(pf_buf_str(&reasons))) < 0 ? -ENOMEM : 0;
 	}
 	for (size_t i = 0; e == 0 && i < s->n_files; i++) {
 		_cleanup_(pf_buf_release) struct pf_buf reasons = PF_BUF_INIT;
-		json_t *name = name_of(d, s, &s->files[i]);
 		e = pf_retention_file_reasons(r, i, &reasons);
 		if (e == 0 && reasons.len)
-			e = put_reasons(files, json_string_value(name), &reasons);
-		json_decref(name);
+			e = put_file(files, d, s, &s->files[i], pf_json_str(pf_buf_str(&reasons)));
 	}
 	return e;
+}
+
+static int dump_amounts(const struct dump *d, const struct pf_survey *s, const struct pf_retention *r, json_t *out)
+{
+	struct pf_retention_totals t;
+	size_t n = s->pins.n;
+	_cleanup_(pf_freep) struct pf_pin_usage *usage = calloc(n ? n : 1, sizeof(*usage));
+	json_t *totals = json_object(), *pins = json_object();
+
+	pf_json_put(&out, "totals", totals);
+	pf_json_put(&out, "usage", pins);
+	int e = usage ? pf_retention_usage(r, usage, &n) : -ENOMEM;
+	if (e < 0)
+		return e;
+	pf_retention_totals(r, &t);
+	pf_json_put(&totals, "files_kept", pf_json_u64(t.files_kept));
+	pf_json_put(&totals, "files_free", pf_json_u64(t.files_free));
+	pf_json_put(&totals, "bytes_kept", pf_json_u64(t.bytes_kept));
+	pf_json_put(&totals, "bytes_free", pf_json_u64(t.bytes_free));
+	pf_json_put(&totals, "bytes_orphaned", pf_json_u64(d->orphan_bytes));
+	for (size_t i = 0; i < n; i++) {
+		json_t *o = json_object();
+		char id[PF_UUID_TEXT];
+		pf_uuid_format(&usage[i].pin->id, id);
+		pf_json_put(&o, "exclusive", pf_json_u64(usage[i].exclusive_bytes));
+		pf_json_put(&o, "shared", pf_json_u64(usage[i].shared_bytes));
+		pf_json_put(&o, "old", pf_json_u64(usage[i].old_bytes));
+		pf_json_put(&pins, id, o);
+	}
+	return 0;
 }
 
 static int dump_line(struct pf_lines *l, struct pf_line *line, json_t *out, struct pf_why *why)
 {
 	_cleanup_(pf_needs_release) struct pf_needs needs = { NULL, 0 };
 	_cleanup_(pf_retention_freep) struct pf_retention *r = NULL;
-	struct dump d = { l->st, json_array(), json_array() };
+	struct dump d = { l->st, json_array(), json_array(), 0 };
 	struct pf_survey *s = line->survey;
 	json_t *versions = json_object(), *gaps = json_array();
 
@@ -105,18 +150,18 @@ static int dump_line(struct pf_lines *l, struct pf_line *line, json_t *out, stru
 		e = pf_survey_measure(s, add_orphan, &d, why);
 	if (e < 0)
 		return e;
-	for (size_t i = 0; i < s->n_versions; i++) {
-		char key[32];
-		snprintf(key, sizeof(key), "%" PRIu64, s->versions[i].version);
-		json_object_set_new(versions, key, files_of(&d, s, s->versions[i].version));
-	}
+	for (size_t i = 0; e == 0 && i < s->n_versions; i++)
+		e = put_files_of(versions, &d, s, s->versions[i].version);
 	for (size_t i = 0; i < s->n_gaps; i++)
 		json_array_append_new(gaps, pf_json_str(s->gaps[i].text));
-	e = pf_retention_new(&(struct pf_retention_input){ .survey = s, .branches = needs.v, .n_branches = needs.n },
-			     &r);
+	if (e == 0)
+		e = pf_retention_new(
+			&(struct pf_retention_input){ .survey = s, .branches = needs.v, .n_branches = needs.n }, &r);
 	if (e == 0)
 		e = pf_retention_problems(r, add_problem, &d);
-	return e < 0 ? e : dump_kept(&d, s, r, out);
+	if (e == 0)
+		e = dump_kept(&d, s, r, out);
+	return e < 0 ? e : dump_amounts(&d, s, r, out);
 }
 
 static int dump_table(const char *path, json_t *out, struct pf_why *why)
