@@ -68,6 +68,13 @@ static const struct opt watch_options[] = {
 	{ NULL },
 };
 
+static const struct opt timeline_options[] = {
+	{ "width", 0, "N", "so many columns, 40 or more (those of the terminal, else 80; of the SVG 132)" },
+	{ "ascii", 0, NULL, "draw with ASCII alone, as without a UTF-8 locale" },
+	{ "svg", 0, "FILE", "draw into an SVG file, - for standard output" },
+	{ NULL },
+};
+
 const struct command commands[] = {
 	{
 		.name = "status",
@@ -186,6 +193,17 @@ const struct command commands[] = {
 		.summary = "list versions, oldest first",
 		.text = "A line a version: version, time and operation, separated by tabs.\n",
 		.options = snapshots_options,
+	},
+	{
+		.name = "timeline",
+		.run = cmd_timeline,
+		.synopsis = "[--width N] [--ascii] [--svg FILE]",
+		.summary = "draw versions, the window, pins, tags and branches",
+		.text = "From left to right the versions that are there; those that were removed are one step,\n"
+			"however many. With more versions than columns a column stands for several. A line a pin:\n"
+			"from its source to the head, and how long it still holds. With many pins those whose\n"
+			"sources are in one column share a line, with the time of the first that expires.\n",
+		.options = timeline_options,
 	},
 	{
 		.name = "log",
