@@ -75,6 +75,22 @@ static const struct opt timeline_options[] = {
 	{ NULL },
 };
 
+static const struct opt cleanup_options[] = {
+	{ "older-than", 0, "D", "let go what is older: a number with unit s, m, h or d (14d if no policy is given)" },
+	{ "before-version", 0, "N", "let go versions below this one" },
+	{ "retain", 0, "N", "let go all but the N newest" },
+	{ "versions", 0, "LIST", "let go these: 3,5,7-9" },
+	{ "tags", 0, "error|skip", "refuse if a version that would go has a tag (error), or keep it" },
+	{ "delete-unverified", 0, NULL, "files that no version names go however young: nobody writes now" },
+	{ "leaks", 0, NULL, "also what Lance never collects" },
+	{ "all-branches", 0, NULL, "clean every branch, main last" },
+	{ "explain", 0, NULL, "list every file, with what becomes of it and why" },
+	{ "rate", 0, "N", "remove at most N files a second" },
+	{ "jobs", 0, "N", "remove N files at once (1)" },
+	{ "apply", 0, NULL, "delete; without it only list" },
+	{ NULL },
+};
+
 const struct command commands[] = {
 	{
 		.name = "status",
@@ -247,6 +263,19 @@ const struct command commands[] = {
 		.summary = "read every manifest and transaction of the table and say what is wrong",
 		.text = "A line a finding: damage or note, branch, version, file and sentence, separated by tabs.\n"
 			"Exit status: 0 no damage, 3 damage.\n",
+	},
+	{
+		.name = "cleanup",
+		.run = cmd_cleanup,
+		.synopsis =
+			"[POLICY...] [--tags error|skip] [--delete-unverified] [--leaks] [--all-branches] [--explain] [--apply]",
+		.summary = "delete what no version needs any more; without --apply only list it",
+		.text = "POLICY: --older-than D, --before-version N, --retain N, --versions LIST; a version goes if it\n"
+			"meets all that are given. The head, what pins, tags and branches hold, and files younger\n"
+			"than seven days that no version names stay. Pins whose time has passed are expired first.\n"
+			"A line a file that goes: bytes, class, path, separated by tabs; sums go to standard error.\n"
+			"Exit status: 1 some files could not be removed, 4 blocked and nothing deleted.\n",
+		.options = cleanup_options,
 	},
 	{
 		.name = "help",

@@ -22,7 +22,7 @@ struct opt {
 	const char *help;
 };
 
-#define OPTIONS_MAX 12 /* of one command, the global ones included */
+#define OPTIONS_MAX 20 /* of one command, the global ones included */
 
 struct args {
 	const struct opt *known[OPTIONS_MAX];
@@ -181,6 +181,7 @@ int cmd_run(struct ctl *c, const struct args *a);
 int cmd_branch_ls(struct ctl *c, const struct args *a);
 int cmd_tag_ls(struct ctl *c, const struct args *a);
 int cmd_check(struct ctl *c, const struct args *a);
+int cmd_cleanup(struct ctl *c, const struct args *a);
 int cmd_help(struct ctl *c, const struct args *a);
 int cmd_timeline(struct ctl *c, const struct args *a);
 int cmd_version(struct ctl *c, const struct args *a);
