@@ -32,13 +32,12 @@ static int compare(const void *a, const void *b)
 /* The first that does not stand before (fragment, group). */
 static size_t lower(const struct pf_fri_source *v, size_t n, uint32_t fragment, size_t group)
 {
-	const struct pf_fri_source key = { .fragment = fragment, .group = group };
 	size_t lo = 0, hi = n;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (compare(&v[mid], &key) < 0)
+		if (v[mid].fragment < fragment || (v[mid].fragment == fragment && v[mid].group < group))
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -71,6 +70,17 @@ static int check_digests(const struct checking *c, const struct pf_digest *v, si
 	return 0;
 }
 
+/* Ids are given out in ascending order, so mostly there is nothing to sort. */
+static void sort(struct pf_fri_source *v, size_t n)
+{
+	size_t i = 1;
+
+	while (i < n && compare(&v[i - 1], &v[i]) <= 0)
+		i++;
+	if (i < n)
+		qsort(v, n, sizeof(*v), compare);
+}
+
 /* All digests of one role, sorted by fragment. */
 static int collect(const struct pf_fri *f, bool destinations, struct pf_fri_source **out, size_t *out_n)
 {
@@ -95,7 +105,7 @@ static int collect(const struct pf_fri *f, bool destinations, struct pf_fri_sour
 				.at = i,
 			};
 	}
-	qsort(v, n, sizeof(*v), compare);
+	sort(v, n);
 	*out = v;
 	*out_n = n;
 	return 0;
@@ -127,22 +137,35 @@ static uint64_t live_rows(const struct pf_digest *d)
 
 struct rows {
 	const struct checking *c;
-	size_t group;
+	size_t group, next; /* next: the source that is likely to be told */
 	uint64_t total;
 	struct pf_why *why;
 };
+
+/* The source of the group that is this fragment, NULL if none is. Rows are told by fragment, and sources mostly stand in that order. */
+static const struct pf_digest *source_in(struct rows *rows, uint32_t fragment)
+{
+	const struct pf_fri *f = rows->c->f;
+	const struct pf_fri_group *g = &f->groups[rows->group];
+
+	if (rows->next == g->n_from || g->from[rows->next].id != fragment) {
+		const struct pf_fri_source *s = pf_fri_source_of(f, fragment, rows->group);
+		if (!s || s->group != rows->group)
+			return NULL;
+		rows->next = s->at;
+	}
+	return &g->from[rows->next++];
+}
 
 /* The rows of one fragment that a group moves. */
 static int check_part(void *arg, const struct pf_rows_part *part)
 {
 	struct rows *rows = arg;
-	const struct pf_fri *f = rows->c->f;
-	const struct pf_fri_source *s = pf_fri_source_of(f, part->fragment, rows->group);
+	const struct pf_digest *d = source_in(rows, part->fragment);
 
-	if (!s || s->group != rows->group)
+	if (!d)
 		return pf_why_set(rows->why, -EBADMSG, "it moves rows of fragment %" PRIu32 ", not one of its sources",
 				  part->fragment);
-	const struct pf_digest *d = &f->groups[rows->group].from[s->at];
 	if (part->max >= d->physical_rows)
 		return pf_why_set(rows->why, -EBADMSG,
 				  "it moves row %" PRIu32 " of fragment %" PRIu32 ", which has %" PRIu64, part->max,
@@ -209,10 +232,11 @@ static int count_incoming(const struct checking *c, size_t *incoming, struct pf_
 {
 	const struct pf_fri *f = c->f;
 
-	for (size_t i = 0; i < f->n_sources; i++) {
+	for (size_t i = 0, at = 0; i < f->n_sources; i++) {
 		const struct pf_fri_source *s = &f->sources[i];
-		size_t at = lower(c->made, c->n_made, s->fragment, 0);
 
+		while (at < c->n_made && c->made[at].fragment < s->fragment)
+			at++;
 		if (at == c->n_made || c->made[at].fragment != s->fragment)
 			continue;
 		const struct pf_fri_group *maker = &f->groups[c->made[at].group], *taker = &f->groups[s->group];

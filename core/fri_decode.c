@@ -7,6 +7,8 @@
 #include "fri_parts.h"
 #include "lance.pb-c.h"
 
+#define DIGESTS_MIN 4 /* a power of two */
+
 struct decoding {
 	struct pf_mem_reader mem;
 	struct pf_wire w;
@@ -83,9 +85,9 @@ static int take_digest(struct pf_wire *w, const struct pf_field *message, struct
 
 	if (r < 0)
 		return r;
-	/* Room doubles where the count is a power of two. */
-	if ((*n & (*n - 1)) == 0) {
-		struct pf_digest *more = reallocarray(*v, *n ? 2 * *n : 1, sizeof(*more));
+	/* Room doubles where the count is a power of two, from DIGESTS_MIN on. */
+	if (*n == 0 || (*n >= DIGESTS_MIN && (*n & (*n - 1)) == 0)) {
+		struct pf_digest *more = reallocarray(*v, *n ? 2 * *n : DIGESTS_MIN, sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;

@@ -30,6 +30,7 @@ in_terminal() {
 }
 
 # plain: what was printed, without colours
+# shellcheck disable=SC2001 # no pattern of the shell does this
 plain() {
 	sed 's/\x1b\[[0-9;]*m//g' <<<"$output"
 }
