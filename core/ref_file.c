@@ -101,6 +101,8 @@ int pf_ref_load(struct pf_store *st, const char *file, json_t **out, struct pf_w
 		return pf_why_set(why, -EBADMSG, "expected a file, found a directory");
 	if (r < 0)
 		return r;
+	if (text.len == 0)
+		return pf_why_set(why, -EBADMSG, "offset 0: expected a JSON object, found an empty file");
 	json_t *j = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, &error);
 	if (!j)
 		return pf_why_set(why, -EBADMSG, "offset %d: expected a JSON object: %s", error.position,

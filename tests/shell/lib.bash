@@ -49,6 +49,7 @@ has() {
 
 lib_setup() {
 	[[ -c /dev/fuse ]] || skip 'no /dev/fuse'
+	[[ -r /dev/fuse && -w /dev/fuse ]] || skip 'not allowed to use /dev/fuse'
 	command -v fusermount3 >/dev/null || skip 'no fusermount3'
 	DIR=$(mktemp -d "${BATS_TEST_TMPDIR:-${TMPDIR:-/tmp}}/pinfs.XXXXXX")
 	MNT=$DIR/mnt
@@ -84,7 +85,7 @@ pins_table() {
 start() {
 	: >"$DIR/said" # before anybody looks for what an earlier one said
 	# What the shell starts with & ignores INT, and so would it.
-	env --default-signal=INT "$PINFS_BIN" -f "$@" >"$DIR/said" 2>&1 3>&- 4>&- &
+	env --default-signal=INT "${under[@]}" "$PINFS_BIN" -f "$@" >"$DIR/said" 2>&1 3>&- 4>&- &
 	DAEMON=$!
 	eventually started
 	grep -q ready "$DIR/said" || {
@@ -129,6 +130,22 @@ fast_commits() {
 	kill "$TRACER"
 	wait "$TRACER" || :
 	eventually grep -q '^TracerPid:[[:space:]]*0' "/proc/$DAEMON/status"
+}
+
+# hold CALL N: what is put in "${under[@]}" is held before its Nth call of this name on the table, and $DIR/held is there while it is; let_go.
+# Unlike strace it leaves the processes alone that are started: fusermount3 would lose its privileges.
+under=()
+hold() {
+	under=(env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" "$PINFS_BUILD/tests/crash/stepper" -d "$(realpath "$TABLE")" -c "$1" -n "$2"
+		-p "$DIR/held")
+	local status=0
+	"${under[@]}" true || status=$?
+	[[ $status != 77 ]] || skip 'processes cannot be traced here'
+}
+
+let_go() {
+	rm "$DIR/held"
+	under=()
 }
 
 status_line() {

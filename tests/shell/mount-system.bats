@@ -79,13 +79,36 @@ gone() {
 	gone
 }
 
+# Whoever takes over the processes of those that are gone sees how the daemon ends.
+@test "in the background: TERM, INT, HUP and an unmount by somebody else end it with status 0" {
+	python3 - "$PINFS_BIN" "$TABLE" "$MNT" <<-'END'
+		import ctypes, os, signal, subprocess, sys
+		pinfs, table, mnt = sys.argv[1:]
+		assert ctypes.CDLL(None).prctl(36, 1) == 0 # PR_SET_CHILD_SUBREAPER
+		for end in "TERM", "INT", "HUP", "":
+		    subprocess.run([pinfs, table, mnt], check=True)
+		    with open("/proc/self/task/%d/children" % os.getpid()) as f:
+		        (daemon,) = map(int, f.read().split())
+		    assert os.path.exists(mnt + "/head")
+		    if end:
+		        os.kill(daemon, signal.Signals["SIG" + end])
+		    else:
+		        subprocess.run(["fusermount3", "-u", mnt], check=True)
+		    assert os.waitpid(daemon, 0) == (daemon, 0)
+		    assert not os.path.ismount(mnt)
+	END
+}
+
 # --- mount(8) ---
 
-# in_namespace COMMAND...: where pinfs is installed, and /etc/fstab is $DIR/fstab, as nobody else sees it.
-in_namespace() {
+need_mount() {
 	[[ $(id -u) == 0 ]] || skip 'only root can use mount'
 	command -v mount.fuse3 >/dev/null || skip 'no mount.fuse3'
 	unshare -m true 2>/dev/null || skip 'no mount namespaces'
+}
+
+# in_namespace COMMAND...: where pinfs is installed, and /etc/fstab is $DIR/fstab, as nobody else sees it.
+in_namespace() {
 	cat >"$DIR/inside" <<-'END'
 		set -e
 		mount -t tmpfs none /usr/local/bin
@@ -98,6 +121,7 @@ in_namespace() {
 }
 
 @test "mount -t fuse.pinfs and umount" {
+	need_mount
 	# shellcheck disable=SC2016 # for the shell inside
 	in_namespace bash -ec '
 		mount -t fuse.pinfs "$TABLE" "$MNT" -o ro,nosuid,branch=main,mode=0600
@@ -110,6 +134,7 @@ in_namespace() {
 }
 
 @test "a line in fstab: mount and umount by the mountpoint alone" {
+	need_mount
 	printf '%s\t%s\tfuse.pinfs\tnoauto,nofail,_netdev,x-systemd.automount,user,branch=main\t0 0\n' "$TABLE" "$MNT" >"$DIR/fstab"
 	# shellcheck disable=SC2016
 	in_namespace bash -ec '
@@ -125,6 +150,7 @@ in_namespace() {
 }
 
 @test "what mount(8) asks for and cannot get is its status and one sentence" {
+	need_mount
 	mkdir "$DIR/empty"
 	run in_namespace mount -t fuse.pinfs "$DIR/empty" "$MNT"
 	[[ $status != 0 ]]

@@ -158,7 +158,7 @@ static void test_damaged_json(void **state)
 	static const struct {
 		const char *text, *says;
 	} rows[] = {
-		{ "", "offset 0: expected a JSON object" },
+		{ "", "offset 0: expected a JSON object, found an empty file" },
 		{ "{", "expected a JSON object" },
 		{ "[]", "offset 0: expected a JSON object" },
 		{ "\"x\"", "expected a JSON object" },
