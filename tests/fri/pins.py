@@ -3,6 +3,7 @@
 import uuid
 
 import wire
+from table import TRANSACTION_FILE, WRITER, Head
 
 PINS, FLAG = 10395, 1 << 19
 # Fields of OngoingWorkPin.
@@ -19,10 +20,14 @@ def pin(source, transaction, name=None):
     return name, wire.encode(fields)
 
 
+def transaction_of(at, version):
+    """Its uuid, by the name of its file. read_transaction of pylance 14.0.2 fails at a compaction that remapped an index."""
+    name = Head(at, version).get(TRANSACTION_FILE).decode()
+    return name[name.index("-") + 1 : -len(".txn")]
+
+
 def publish(head, pins):
     """The next version of a table (table.Head), which has these pins."""
-    from table import WRITER
-
     head.fields = [field for field in head.fields if field[0] != PINS]
     head.fields += [[PINS, message] for message in pins]
     head.set(WRITER, head.get(WRITER) | FLAG)

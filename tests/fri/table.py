@@ -17,22 +17,24 @@ from lance.fragment import write_fragments
 FRAGMENTS, VERSION, INDEX_SECTION, TIMESTAMP, READER, WRITER, MAX_FRAGMENT_ID = 2, 3, 6, 7, 9, 10, 11
 TRANSACTION_FILE, TRANSACTION_21, TRANSACTION_23 = 12, 21, 23
 REWRITE = 104
+TOP = (1 << 64) - 1
 INVERTED = len("%020d.manifest" % 0)
 
 
 class Head:
     """
-    The newest manifest of a table, or of a branch by its directory. Change fields and index (the elements of the index section,
-    encoded), then publish.
+    The newest manifest of a table, or of a branch by its directory; or that of a version, to be read. Change fields and index (the
+    elements of the index section, encoded), then publish.
     """
 
-    def __init__(self, at):
+    def __init__(self, at, version=None):
         self.at = at
         folder = os.path.join(at, "_versions")
         names = [name for name in os.listdir(folder) if name[0].isdigit() and name.endswith(".manifest")]
         # Plain names go up, inverted ones, which have 20 digits, down.
         self.plain = min(map(len, names)) < INVERTED
-        self.name = max(names, key=lambda name: int(name.split(".")[0])) if self.plain else min(names)
+        numbers = {int(name.split(".")[0]) if self.plain else TOP - int(name.split(".")[0]): name for name in names}
+        self.name = numbers[version or max(numbers)]
         with open(os.path.join(folder, self.name), "rb") as file:
             self.data = file.read()
         (position,) = struct.unpack("<Q", self.data[-16:-8])
@@ -99,7 +101,7 @@ class Head:
         position = len(body)
         body += struct.pack("<I", len(manifest)) + manifest
         body += struct.pack("<Q", position) + self.data[-8:]
-        name = self.version + 1 if self.plain else "%020d" % ((1 << 64) - 2 - self.version)
+        name = self.version + 1 if self.plain else "%020d" % (TOP - 1 - self.version)
         target = os.path.join(self.at, "_versions", "%s.manifest" % name)
         with open(target, "xb") as file:
             file.write(body)
