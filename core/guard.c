@@ -271,11 +271,14 @@ int pf_guard_put(struct pf_branch *b, const struct pf_pin *pin, struct pf_why *w
 			return r;
 		if (r > 0 && strcmp(there.branch_id, branch_id) != 0)
 			return other_branch(name, why);
-		if (r > 0 && pf_guard_is_of(&there, pin))
-			return 0;
+		if (r > 0 && pf_guard_is_of(&there, pin)) {
+			/* By us, if a try of ours was interrupted: it may be as new as that. */
+			r = i > 0 ? pf_store_sync_dir(st, TAGS) : 0;
+			break;
+		}
 		if (r > 0) {
 			r = pf_store_unlink(st, file);
-			if (r < 0 && r != -ENOENT)
+			if (r < 0 && r != -ENOENT && r != -EINTR)
 				break;
 		}
 		pf_buf_reset(&text);
@@ -283,7 +286,7 @@ int pf_guard_put(struct pf_branch *b, const struct pf_pin *pin, struct pf_why *w
 		if (r < 0)
 			return r;
 		r = put_if_absent(st, file, &text);
-		if (r != -EEXIST)
+		if (r != -EEXIST && r != -EINTR)
 			break;
 	}
 	return r < 0 ? pf_why_set(why, r, "%s: %s", file, strerror(-r)) : 0;
@@ -307,10 +310,13 @@ int pf_guard_remove(struct pf_branch *b, const struct pf_uuid *id, struct pf_why
 		return r;
 	if (strcmp(there.branch_id, branch_id) != 0)
 		return 0;
-	r = pf_store_unlink(st, file);
-	if (r == -ENOENT)
-		return 0;
-	if (r == 0)
+	for (int i = 0; i < TRIES_MAX; i++) {
+		r = pf_store_unlink(st, file);
+		if (r != -EINTR)
+			break;
+	}
+	/* Absent by an interrupted try of ours, perhaps. */
+	if (r == 0 || r == -ENOENT)
 		r = pf_store_sync_dir(st, TAGS);
 	return r < 0 ? pf_why_set(why, r, "%s: %s", file, strerror(-r)) : 0;
 }

@@ -118,7 +118,7 @@ static int local_open(struct pf_store *st, const char *name, struct pf_file **ou
 		return fd;
 
 	struct stat sb;
-	if (fstat(fd, &sb) < 0)
+	if (TEMP_FAILURE_RETRY(fstat(fd, &sb)) < 0)
 		return -errno;
 	if (S_ISDIR(sb.st_mode))
 		return -EISDIR;
@@ -173,6 +173,16 @@ static int entry_is_dir(int dir, const struct dirent *e)
 	return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -errno;
 }
 
+/* The next entry: 1, 0 at the end. After a failure the C library asks again for the entries that it did not get. */
+static int next_entry(DIR *d, const struct dirent **out)
+{
+	do {
+		errno = 0; /* the only way to tell the end from a failure */
+		*out = readdir(d);
+	} while (!*out && errno == EINTR);
+	return *out ? 1 : -errno;
+}
+
 static int local_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg)
 {
 	int fd = open_at(root_of(st), dir, O_RDONLY | O_DIRECTORY);
@@ -186,16 +196,16 @@ static int local_list(struct pf_store *st, const char *dir, pf_list_fn fn, void 
 	}
 
 	for (;;) {
-		errno = 0; /* the only way to tell the end from a failure */
-		const struct dirent *e = readdir(d);
-		if (!e)
-			return -errno;
+		const struct dirent *e;
+		int r = next_entry(d, &e);
+		if (r <= 0)
+			return r;
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		int is_dir = entry_is_dir(fd, e);
 		if (is_dir < 0)
 			return is_dir;
-		int r = fn(arg, e->d_name, is_dir);
+		r = fn(arg, e->d_name, is_dir);
 		if (r != 0)
 			return r;
 	}
@@ -425,7 +435,7 @@ static int local_writable(struct pf_store *st, const char *dir)
 	if (fd < 0)
 		return fd;
 	/* As the effective user, who will do the writing. A read-only file system says EROFS here. */
-	return faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0 ? -errno : 0;
+	return TEMP_FAILURE_RETRY(faccessat(fd, ".", W_OK | X_OK, AT_EACCESS)) < 0 ? -errno : 0;
 }
 
 static void local_free(struct pf_store *st)
@@ -488,10 +498,10 @@ static int climb(struct pf_store *st, int fd, const char *path, char **out)
 	const char *below = path + strlen(path);
 	struct stat root, sb;
 
-	if (fstat(root_of(st), &root) < 0)
+	if (TEMP_FAILURE_RETRY(fstat(root_of(st), &root)) < 0)
 		return -errno;
 	for (;;) {
-		if (fstat(at < 0 ? fd : at, &sb) < 0)
+		if (TEMP_FAILURE_RETRY(fstat(at < 0 ? fd : at, &sb)) < 0)
 			return -errno;
 		if (sb.st_dev == root.st_dev && sb.st_ino == root.st_ino) {
 			*out = strdup(*below ? below + 1 : ".");

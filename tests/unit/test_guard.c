@@ -396,6 +396,67 @@ static void test_failures_of_remove(void **state)
 	}
 }
 
+/* A signal, or a network file system that passes one on: the step may have been taken or not. `times` 0: for good. */
+struct interruption {
+	const char *op, *name;
+	enum pf_fault kind;
+	unsigned times, hits;
+	bool synced; /* the directory of tags, after it */
+};
+
+static void interrupt(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct interruption *x = arg;
+
+	x->synced |= x->hits && strcmp(op, "sync_dir") == 0 && strcmp(name, "_refs/tags") == 0;
+	if (strcmp(op, x->op) != 0 || !strstr(name, x->name) || (x->times && x->hits == x->times))
+		return;
+	x->hits++;
+	x->synced = false;
+	pf_store_mem_fault(st, 1, x->kind, -EINTR, false);
+}
+
+static void test_interrupted_steps_are_tried_again(void **state)
+{
+	static const enum pf_fault kinds[] = { PF_FAULT_BEFORE, PF_FAULT_AFTER };
+	static const struct {
+		const char *op, *name;
+		bool remove;
+	} steps[] = {
+		{ "create", ".tmp", false },
+		{ "link", TAG_A, false },
+		{ "unlink", ".tmp", false },
+		{ "unlink", TAG_A, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(steps) * ARRAY_LEN(kinds); i++) {
+		_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ 0 });
+		_cleanup_(pf_branch_freep) struct pf_branch *b = open_branch(st, NULL);
+		bool remove = steps[i / 2].remove;
+		struct interruption x = { steps[i / 2].op, steps[i / 2].name, kinds[i % 2], .times = 1 };
+		struct pf_why why = PF_WHY_INIT;
+		char text[1024];
+
+		if (remove)
+			assert_int_equal(put(b, 'a', NULL), 0);
+		pf_store_mem_set_hook(st, interrupt, &x);
+		assert_int_equal(remove ? take(b, 'a', &why) : put(b, 'a', &why), 0);
+		assert_int_equal(x.hits, 1);
+		assert_true(x.synced);
+		assert_string_equal(why.text, "");
+		if (remove) {
+			assert_tags(st, "");
+			continue;
+		}
+		expected_text(text, "null", "", &(struct table_version){ .version = 1 });
+		assert_file(st, TAG_A, text);
+		/* and the one that stays is not tried for ever */
+		x = (struct interruption){ "unlink", TAG_A, kinds[i % 2] };
+		if (x.kind == PF_FAULT_BEFORE)
+			assert_int_equal(take(b, 'a', &why), -EINTR);
+	}
+}
+
 /* Lance cannot list any tag while one file is half written, so it must be complete and durable before it has its name. */
 struct steps {
 	struct pf_buf text;
@@ -454,6 +515,7 @@ int main(void)
 		TEST(test_two_at_once),
 		TEST(test_failures_of_put),
 		TEST(test_failures_of_remove),
+		TEST(test_interrupted_steps_are_tried_again),
 		TEST(test_order),
 	};
 
