@@ -185,10 +185,13 @@ static int next_entry(DIR *d, const struct dirent **out)
 
 static int local_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg)
 {
+	_cleanup_(closedirp) DIR *d = NULL;
 	int fd = open_at(root_of(st), dir, O_RDONLY | O_DIRECTORY);
 	if (fd < 0)
 		return fd;
-	_cleanup_(closedirp) DIR *d = fdopendir(fd);
+	do
+		d = fdopendir(fd);
+	while (!d && errno == EINTR);
 	if (!d) {
 		int r = -errno;
 		close(fd);
