@@ -3,6 +3,7 @@
 # shellcheck disable=SC2154,SC2030,SC2031 # of run; each test is a subshell
 
 load lib
+load times
 
 setup() {
 	lib_setup
@@ -105,6 +106,22 @@ uuid() {
 	copy_table
 	mount_table
 	refused EOPNOTSUPP 'enable' mkdir "$P/$(uuid),expires_at=$T"
+	stop
+}
+
+@test "times: the accepted set, by mkdir and by writing" {
+	new_pin
+	accepted_times | "$BATS_TEST_DIRNAME/ask-times" "$P" "$ID" accepted
+	same "$(expiry)" 9999-12-31T23:59:59.999999999Z
+	stop
+}
+
+@test "times: all else is refused, by mkdir and by writing" {
+	new_pin
+	refused_times >"$DIR/refused"
+	unchanged "$BATS_TEST_DIRNAME/ask-times" "$P" "$ID" refused <"$DIR/refused"
+	same "$status$output" 0
+	same "$(expiry)" "$T"
 	stop
 }
 

@@ -4,6 +4,7 @@
 # shellcheck disable=SC2030,SC2031,SC2034 # each test is a process of its own, and its variables are read by the library
 
 load pinctl_lib
+load times
 
 @test "ids are matched whole" {
 	use_pinned
@@ -32,7 +33,6 @@ load pinctl_lib
 	got 1 confirm "$id2"
 }
 
-# cases-open D01, D02, D05, D07, D09, D11: how each is written, and what it is.
 @test "times: the accepted set, stored and printed to the last digit" {
 	use_pinned
 	local text want
@@ -40,25 +40,7 @@ load pinctl_lib
 		got 0 renew "$id1" "$text"
 		[ "$output" = "$want" ]
 		[ "$(pinctl show "$id1" | jq -r .expires_at)" = "$want" ]
-	done <<-'END'
-		2031-02-01T00:00:00+01:00 2031-01-31T23:00:00Z
-		2031-06-01T12:00:00.1+01:00 2031-06-01T11:00:00.1Z
-		2031-10-19T00:51:15.095Z 2031-10-19T00:51:15.095Z
-		2031-10-19T00:51:15.456-05:00 2031-10-19T05:51:15.456Z
-		2031-10-19T00:51:15.095Z 2031-10-19T05:51:15.456Z
-		2031-10-19T05:51:15.5Z 2031-10-19T05:51:15.5Z
-		2031-10-19T05:51:15.4Z 2031-10-19T05:51:15.5Z
-		@1956528000 2032-01-01T00:00:00Z
-		2032-02-29T00:00:00Z 2032-02-29T00:00:00Z
-		2032-03-01t00:00:00z 2032-03-01T00:00:00Z
-		2032-03-01T00:00:00.000000001Z 2032-03-01T00:00:00.000000001Z
-		2032-03-01T00:00:00.123Z 2032-03-01T00:00:00.123Z
-		2262-04-11T23:47:16Z 2262-04-11T23:47:16Z
-		2262-04-11T23:47:17Z 2262-04-11T23:47:17Z
-		2500-01-01T00:00:00Z 2500-01-01T00:00:00Z
-		9999-12-31T23:59:59Z 9999-12-31T23:59:59Z
-		9999-12-31T23:59:59.999999999Z 9999-12-31T23:59:59.999999999Z
-	END
+	done < <(accepted_times)
 	got 0 expire
 	[ -z "$output" ]
 	# What is printed, given back, changes nothing.
@@ -68,7 +50,6 @@ load pinctl_lib
 	[ "$(head_version)" -eq "$version" ]
 }
 
-# cases-open D01, D02, D05, D07, D09, D15.
 @test "times: all else is refused, and nothing changes" {
 	use_pinned
 	local text before
@@ -81,64 +62,7 @@ load pinctl_lib
 		got 2 register "$text" --id "$id2"
 		[ -z "$output" ]
 		one_sentence
-	done <<-'END'
-
-		\n
-		   
-		2031-06-01T12:00:00.1+99:99
-		2031-06-01T12:00:00.1+ab:cd
-		2031-06-01T12:00:00.1+24:00
-		2031-02-14T00:28:07.Z
-		2031-06-15T12:30:60Z
-		2030-12-31T23:59:60Z
-		2030-12-31T23:59:61Z
-		2031-01-01T24:00:00Z
-		2031-02-29T00:00:00Z
-		2031-00-01T00:00:00Z
-		2031-13-01T00:00:00Z
-		2031-01-00T00:00:00Z
-		2031-01-32T00:00:00Z
-		2031-01-01 00:00:00Z
-		2031-01-01_00:00:00Z
-		2031-01-01T00:00:00,5Z
-		2031-01-01T00:00:00.1234567890Z
-		2031-01-01T00:00:00.1234567890123456789012345678901234567890Z
-		2031-01-01T00:00:00
-		2031-01-01T00:00Z
-		2031-01-01
-		10000-01-01T00:00:00Z
-		0000-01-01T00:00:00Z
-		1924992000
-		1924992000000
-		1924992000000000
-		31536000000
-		0
-		-1
-		1e10
-		0x7fffffff
-		+1924992000
-		 1924992000 
-		@1924992000000
-		@1924992000.5
-		@-1
-		@
-		+
-		+2
-		+2w
-		+2h30m
-		++2h
-		+-2h
-		+99999999999999999999d
-		+2h\r
-		+2h\r\n
-		+2h\n
-		\n+2h
-		 +2h 
-		+2h junk
-		\ufeff+2h
-		+2h\u00a0
-		never
-	END
+	done < <(refused_times)
 	[ "$(tree)" = "$before" ]
 }
 
