@@ -33,7 +33,8 @@ def cases():
         yield "%s through the mount, each change is made and reported as failed" % kind, mount_fails, kind, True
     for kind in KINDS:
         yield "pinctl %s on a disk that is full or nearly so" % kind, full_disk, kind
-    yield "the mount on a full disk", full_disk_mount
+    for kind in KINDS[:3]:
+        yield "%s through the mount on a full disk" % kind, full_disk_mount, kind
 
 
 def settles(at, said):
@@ -266,6 +267,11 @@ class Disk:
         subprocess.run(["umount", "-l", self.at], check=True)
 
 
+def check_nothing_left(at):
+    t = table.Table(at)
+    equal((t.staged, t.loose), ([], []), "files of a commit that failed")
+
+
 def full_disk(kind):
     with scratch() as folder, Disk(folder) as disk:
         operation = Operation(kind, folder)
@@ -278,6 +284,7 @@ def full_disk(kind):
             landed = judge(operation, at, done)
             if not landed:
                 assert done.status == FAILED and "No space left on device" in done.err, done
+                check_nothing_left(at)
             assert landed or pages < 8, done
             disk.free()
             must(pinctl(at, *operation.words))
@@ -288,21 +295,24 @@ def full_disk(kind):
         return str(tally)
 
 
-def full_disk_mount():
+def full_disk_mount(kind):
     with scratch() as folder, Disk(folder) as disk:
-        operation = Operation("register", folder)
+        operation = Operation(kind, folder)
         at = operation.copy(os.path.join(disk.at, "t.lance"))
         with mounted(at, folder) as mount:
             disk.fill(0)
             for _ in range(3):
                 try:
                     operation.on_mount(mount)
-                    raise AssertionError("it was registered on a full disk")
+                    raise AssertionError("%s succeeded on a full disk" % kind)
                 except OSError as error:
-                    equal(errno.errorcode[error.errno], "ENOSPC", "what mkdir says")
-            assert "No space left on device" in mount.status(), mount.status()
-            equal(sorted(os.listdir(mount.pins)), sorted(operation.before.pins), "what ls says")
-            assert not operation.look(at, False)
+                    equal(errno.errorcode[error.errno], "ENOSPC", "what %s is answered" % kind)
+                assert "No space left on device" in mount.status(), mount.status()
+                equal(sorted(os.listdir(mount.pins)), sorted(operation.before.pins), "what ls says")
+                assert not operation.look(at, False)
+                check_nothing_left(at)
             disk.free()
             operation.on_mount(mount)
             assert operation.look(at, True)
+            operation.check_guards(at)
+        lance.opens(at, operation.before.version + 1)

@@ -9,13 +9,17 @@ import time
 
 import table
 from operation import CHANGES, KINDS, TERM, Operation
-from world import ENVIRONMENT, LONG, PINCTL, Lance, Mount, calls_of, equal, must, new_id, new_table, pinctl, scratch, stamp, stepped
+from world import ENVIRONMENT, LONG, PINCTL, Lance, Mount, Skip, calls_of, equal, must, new_id, new_table, pinctl, scratch, stamp, stepped
 
 LOAD_KILLS = 400 if LONG else 40
 DAEMON_LOAD_KILLS = 100 if LONG else 6
+# All cases together, at least.
+KILLS = 2000 if LONG else 200
 KILLED = 128 + signal.SIGKILL
 
 lance = Lance()
+# By the stepper, case by case; and at random times.
+chosen, at_random = [], []
 
 
 def cases():
@@ -28,6 +32,7 @@ def cases():
         yield "the daemon, killed in %s" % operation, daemon_killed, operation
     yield "pinctl, killed at random times under load", load
     yield "the daemon, killed at random times under load", daemon_load
+    yield "that was at least %d kills" % KILLS, enough
 
 
 # --- one operation at a time ------------------------------------------------------------------------------------------
@@ -62,6 +67,7 @@ def kill_each(operation, folder, numbers, options):
         except AssertionError as error:
             raise AssertionError("killed at call %d: %s" % (number, error))
     assert 0 < landed < killed, report(killed, landed)
+    chosen.append(killed)
     return report(killed, landed)
 
 
@@ -106,6 +112,7 @@ def daemon_killed(kind):
                 break
             number += 1 if LONG else 7
         assert killed > 2, report(killed, landed)
+        chosen.append(killed)
         return report(killed, landed)
 
 
@@ -203,6 +210,7 @@ def load():
         for client in clients:
             client.join()
         t = judge(at, clients)
+        at_random.append(len(kills))
         return "%d kills, %d versions, %d pins" % (len(kills), t.head.version, len(t.head.pins))
 
 
@@ -248,7 +256,16 @@ def daemon_load():
                 client.join()
             t = judge(at, clients)
             mount.stop()
+            at_random.append(DAEMON_LOAD_KILLS)
         finally:
             state["over"] = True
             mount.clear()
         return "%d kills, %d versions, %d pins" % (DAEMON_LOAD_KILLS, t.head.version, len(t.head.pins))
+
+
+def enough():
+    if not chosen:
+        raise Skip("processes cannot be traced here")
+    killed = sum(chosen) + sum(at_random)
+    assert killed >= KILLS, killed
+    return "%d kills" % killed
