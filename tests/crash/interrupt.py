@@ -60,7 +60,7 @@ def pinctl_acts(kind):
             except AssertionError as error:
                 raise AssertionError("call %d, %s%s: %s" % (number, names[number - 1], ", after" * len(after), error))
         lance.opens(at, table.head(at))
-        return "%d of %d calls" % (len(tried), len(names))
+        return "%d tries at %d calls" % (len(tried), len(names))
 
 
 def pinctl_reads(words):
