@@ -107,6 +107,20 @@ uuid() {
 	mount_table
 	refused EOPNOTSUPP 'enable' mkdir "$P/$(uuid),expires_at=$T"
 	stop
+
+	pinctl -d "$TABLE" enable --apply
+	# Modes count for root, too.
+	[[ $(id -u) -ne 0 ]] || under=(setpriv --bounding-set=-dac_override,-dac_read_search)
+	mount_table
+	new_pin
+	chmod -R a-w "$TABLE"
+	refused EACCES '_transactions/.*Permission denied' mkdir "$P/$(uuid),expires_at=$T"
+	refused EACCES '_transactions/.*Permission denied' bash -c "echo $LATER >'$F'"
+	refused EACCES '_transactions/.*Permission denied' rm -f "$F"
+	same "$(expiry)" "$T"
+	chmod -R u+w "$TABLE"
+	renewed "$LATER" bash -c "echo $LATER >'$F'"
+	stop
 }
 
 @test "times: the accepted set, by mkdir and by writing" {
