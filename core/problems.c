@@ -102,6 +102,11 @@ static int check_holes(struct search *s)
 	return r;
 }
 
+static bool is_identified(const struct pf_survey *s, uint64_t version)
+{
+	return pf_retention_has(s, version) && s->versions[pf_retention_below(s, version)].txn[0];
+}
+
 static int check_gap(struct search *s, const struct pf_gap *g)
 {
 	const struct pf_retention *r = s->r;
@@ -117,7 +122,8 @@ static int check_gap(struct search *s, const struct pf_gap *g)
 		return add(s, first, g->file, r->pins, n, "%s", g->text);
 	case PF_GAP_TRANSACTION:
 		/* Of the source itself only its identity is needed, which check_source asks for. */
-		n = g->first ? pf_retention_pins_upto(r, g->first - 1) : 0;
+		if (is_identified(r->in.survey, g->first))
+			n = pf_retention_pins_upto(r, g->first - 1);
 		return n ? add(s, first, g->file, r->pins, n, "%s", g->text) : 0;
 	case PF_GAP_FRI:
 		if (first < oldest)
@@ -133,12 +139,15 @@ static int check_file(struct search *s, size_t i)
 	const struct pf_surveyed_file *f = &s->r->in.survey->files[i];
 	_cleanup_(pf_freep) char *where = NULL;
 
-	if (!(s->r->files[i] & PF_KEPT_PIN))
+	/* Of transactions gaps tell: one may be inline too. */
+	if (!(s->r->files[i] & PF_KEPT_PIN) || f->cls == PF_FILE_TRANSACTION)
 		return 0;
 	bool missing = !f->optional && (f->presence == PF_MISSING || (f->is_dir && f->n_files == 0));
 	/* A directory may have more in it than anybody named. */
 	bool cut = f->presence == PF_PRESENT && (f->is_dir ? f->size < f->said : f->said && f->size != f->said);
-	if (!missing && !cut)
+	/* How long a deletion file is no manifest says; a crash before it was on disk may leave nothing of it. */
+	bool empty = f->presence == PF_PRESENT && !f->is_dir && f->size == 0;
+	if (!missing && !cut && !empty)
 		return 0;
 	const char *base = s->r->in.survey->bases[f->base].where;
 	if (asprintf(&where, "%s%s%s", base, base[0] ? "/" : "", f->path) < 0)
@@ -152,8 +161,8 @@ static int check_file(struct search *s, size_t i)
 		}
 	}
 	size_t n = pf_retention_pins_upto(s->r, pf_retention_newest(s->r, f));
-	if (missing)
-		return add(s, first, where, s->r->pins, n, "%s is missing", where);
+	if (missing || (empty && !cut))
+		return add(s, first, where, s->r->pins, n, "%s is %s", where, missing ? "missing" : "empty");
 	return add(s, first, where, s->r->pins, n, "%s: expected %" PRIu64 " bytes, found %" PRIu64, where, f->said,
 		   f->size);
 }

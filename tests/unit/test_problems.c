@@ -158,6 +158,12 @@ static void test_gaps(void **state)
 	make_gap(&w, PF_GAP_TRANSACTION, 7, 7);
 	assert_problems(&w, "7 the file|the file: what is wrong| aa bb\n");
 
+	w.versions[5].txn[0] = '\0'; /* what 6 was made by stands only in what cannot be read */
+	make_gap(&w, PF_GAP_TRANSACTION, 6, 6);
+	assert_problems(&w, "6 -|expected the source to be of transaction txn 6, found none| bb\n"
+			    "6 the file|the file: what is wrong| aa bb\n");
+	snprintf(w.versions[5].txn, PF_UUID_TEXT, "txn 6");
+
 	/* Of an interval, from where a window begins. */
 	make_gap(&w, PF_GAP_FRI, 1, 3);
 	assert_problems(&w, "");
@@ -193,6 +199,12 @@ static void test_files(void **state)
 	w.files[0].presence = PF_PRESENT;
 	w.files[0].said = 11;
 	assert_problems(&w, "8 /elsewhere/data/x.lance|/elsewhere/data/x.lance: expected 11 bytes, found 10| aa bb\n");
+	w.files[0].size = w.files[0].said = 0; /* nobody says how long it is */
+	assert_problems(&w, "8 /elsewhere/data/x.lance|/elsewhere/data/x.lance is empty| aa bb\n");
+	w.files[0].cls = PF_FILE_TRANSACTION; /* see gaps */
+	assert_problems(&w, "");
+	w.files[0].cls = PF_FILE_DATA;
+	w.files[0].size = 10;
 	w.files[0].said = 9;
 	assert_problems(&w, "8 /elsewhere/data/x.lance|/elsewhere/data/x.lance: expected 9 bytes, found 10| aa bb\n");
 	w.files[0].is_dir = true; /* with something more in it */
