@@ -14,12 +14,10 @@ import pyarrow as pa
 
 from support import BUILD, LONG, ROOT, copy, equal, fixtures, scratch
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "fri"))
-
-import history  # noqa: E402
-import roaring  # noqa: E402
-import wire  # noqa: E402
-from table import Head, Move  # noqa: E402
+import history
+import roaring
+import wire
+from table import Head, Move
 
 DUMP = os.path.join(BUILD, "tests/fri_dump")
 SEED = 20261129

@@ -15,10 +15,8 @@ import pyarrow as pa
 from histories import History
 from support import BUILD, FIXTURES, LONG, ROOT, copy, equal, fixtures, make, scratch
 
-sys.path.insert(0, os.path.join(ROOT, "tests", "fri"))
-
-import pins  # noqa: E402
-from table import Head  # noqa: E402
+import pins
+from table import Head
 
 DUMP = os.path.join(BUILD, "tests/survey_dump")
 SEED = 20261129

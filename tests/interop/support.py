@@ -29,6 +29,8 @@ FIXTURES = os.path.join(ROOT, "tests/fixtures")
 RELEASE = lance.__version__
 LONG = "PINFS_LONG" in os.environ
 FLAG = 1 << 19
+# Topics that make what Lance does not.
+sys.path.insert(0, os.path.join(ROOT, "tests", "fri"))
 
 
 class Skip(Exception):
