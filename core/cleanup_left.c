@@ -106,15 +106,14 @@ struct finding {
 
 static int see_entry(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *st)
 {
-	_cleanup_(pf_freep) char *path = NULL, *as = NULL;
+	_cleanup_(pf_freep) char *below = NULL, *path = NULL, *as = NULL;
 	struct finding *f = arg;
 	const char *was;
 
-	if (kind != PF_ENTRY_FILE || asprintf(&path, "_versions/%s", name) < 0)
-		return path = NULL, kind == PF_ENTRY_FILE ? -ENOMEM : 0;
-	if (!pf_clean_is_left(path, &f->x->version, &was))
+	if (asprintf(&below, "_versions/%s", name) < 0)
+		return below = NULL, -ENOMEM;
+	if (kind != PF_ENTRY_FILE || !pf_clean_is_left(below, &f->x->version, &was))
 		return 0;
-	free(path);
 	if (asprintf(&path, "%s_versions/%s", f->x->dir, name) < 0)
 		return path = NULL, -ENOMEM;
 	if (asprintf(&as, "%s_versions/%s", f->x->dir, was) < 0)

@@ -21,7 +21,9 @@ struct level {
 	struct sweep *w;
 	const char *dir; /* in the store */
 	unsigned depth;
-	bool stays, goes; /* something in it */
+	bool stays; /* something in it does */
+	bool holds; /* a file in it stays, however deep, */
+	bool goes;  /* or goes */
 };
 
 /* The file itself, or a directory that it is in. */
@@ -109,6 +111,7 @@ static int take(struct level *at, struct pf_clean_file *f, const struct pf_buf *
 	n->files++;
 	n->bytes += f->size;
 	*(PF_FATE_GOES(f->fate) ? &at->goes : &at->stays) = true;
+	at->holds |= at->stays;
 	int r = PF_FATE_GOES(f->fate) ? add_victim(c, f) : 0;
 	return r == 0 && c->see ? c->see(c->arg, f) : r;
 }
@@ -212,6 +215,12 @@ static int keep_folder(struct pf_cleanup *c, const char *dir)
 	return 0;
 }
 
+static void drop_folders(struct pf_cleanup *c, size_t n)
+{
+	while (c->n_folders > n)
+		free(c->folders[--c->n_folders]);
+}
+
 /*
  * May a folder go when nothing is in it any more? Lance removes those of indices: if it emptied them, or nobody can be about to fill them. What an earlier
  * run emptied is known by whom it belonged to.
@@ -235,6 +244,7 @@ static bool folder_goes(const struct level *at, int64_t mtime_ns)
 
 static int walk(struct level *at, struct level *parent, int64_t mtime_ns)
 {
+	size_t before = at->w->c->n_folders;
 	char quoted[PF_QUOTE_TEXT];
 
 	int r = pf_store_scan(at->w->st, at->dir, see_entry, at);
@@ -249,10 +259,13 @@ static int walk(struct level *at, struct level *parent, int64_t mtime_ns)
 		pf_why_set(at->w->why, r, "%s: %s", pf_text_quote(at->dir, strlen(at->dir), quoted), strerror(-r));
 	if (r != 0 || !parent)
 		return r;
-	if (folder_goes(at, mtime_ns)) {
-		parent->goes = true;
+	parent->goes |= at->goes;
+	parent->holds |= at->holds;
+	/* Lance leaves the folders of an index alone while anything is in one of them. */
+	if (at->depth == 1 && at->holds)
+		drop_folders(at->w->c, before);
+	if (folder_goes(at, mtime_ns))
 		return keep_folder(at->w->c, at->dir);
-	}
 	parent->stays = true;
 	return 0;
 }
@@ -266,12 +279,9 @@ static int see_entry(void *arg, const char *name, enum pf_entry_kind kind, const
 	if (asprintf(&path, "%s/%s", at->dir, name) < 0)
 		return path = NULL, -ENOMEM;
 	/* Another branch lives here (lance-14-cleanup D4). */
-	if (!pf_place_is_own(path, at->w->c->dir, &at->w->s->refs)) {
-		at->stays = true;
-		return 0;
-	}
-	if (kind == PF_ENTRY_DIR && at->depth == DEPTH_MAX) {
-		at->stays = true;
+	bool elsewhere = !pf_place_is_own(path, at->w->c->dir, &at->w->s->refs);
+	if (elsewhere || (kind == PF_ENTRY_DIR && at->depth == DEPTH_MAX)) {
+		at->stays = at->holds = true;
 		return 0;
 	}
 	if (kind == PF_ENTRY_DIR) {
