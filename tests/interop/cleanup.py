@@ -1,0 +1,488 @@
+"""pinctl cleanup against Lance's own: on tables that Lance made at random, over weeks of a clock that is set, with files
+of writers that failed, our dry run lists what Lance explains, and afterwards the same files are there. Then with pins: what
+they hold opens and answers in Lance, and without them everything is again as Lance would have it."""
+
+import glob
+import hashlib
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import timedelta
+
+import lance
+import pyarrow as pa
+
+from histories import History
+from support import FLAG, LONG, PINCTL, ROOT, equal, pinctl, scratch, transaction
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "fri"))
+import wire
+from table import WRITER, Head
+
+SEED = 20261130
+ROUNDS = 300 if LONG else 10
+SECOND, DAY = 10**9, 86400 * 10**9
+WEEK = 7 * DAY
+
+
+def cases():
+    yield "histories at random (seed %d)" % SEED, at_random
+    yield "histories with pins (seed %d)" % SEED, with_pins
+    for name in DANGERS:
+        yield "what Lance loses, and we keep: " + name, danger, name
+
+
+# --- a clock that is set ----------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Stands still until it is set; only in programs that are started with `environment`."""
+
+    def __init__(self):
+        self.file = tempfile.NamedTemporaryFile("w", prefix="clock-")
+        self.ns = 0
+        self.environment = {
+            "LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+            "FAKETIME_TIMESTAMP_FILE": self.file.name,
+            "FAKETIME_NO_CACHE": "1",
+            "NO_FAKE_STAT": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            "TZ": "UTC",
+            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0:detect_leaks=0",
+        }
+
+    def set(self, ns):
+        self.ns = ns // SECOND * SECOND
+        self.file.seek(0)
+        self.file.write(time.strftime("%Y-%m-%d %H:%M:%S\n", time.gmtime(self.ns // SECOND)))
+        self.file.flush()
+
+
+CLOCK = Clock()
+
+
+class Asked:
+    """Lance, in a process that has the clock."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", os.path.abspath(__file__), "--ask"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ, **CLOCK.environment),
+        )
+
+    def __call__(self, *question):
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+def answer_questions():
+    for line in sys.stdin:
+        what, at, branch, policy = json.loads(line)
+        try:
+            ds = lance.dataset(at)
+            ds = ds.checkout_version((branch, None)) if branch else ds
+            if "older_than" in policy:
+                policy["older_than"] = timedelta(seconds=policy["older_than"])
+            if what == "explain":
+                said = ds.explain_cleanup_old_versions(include_files=True, max_files=10**6, **policy)
+                found = sorted("/" + file.path for file in said.candidate_files)
+            else:
+                ds.cleanup_old_versions(**policy)
+                found = []
+            print(json.dumps({"files": found}), flush=True)
+        except BaseException as error:
+            print(json.dumps({"error": str(error)}), flush=True)
+
+
+def ours(at, branch, policy, *words):
+    """Exit status, paths by what is said of each, what it said."""
+    command = [PINCTL, "-d", at, *(["-b", branch] if branch else []), "cleanup", *words]
+    for name, value in policy.items():
+        if name == "older_than":
+            command += ["--older-than", "%ds" % value]
+        elif name == "retain_versions":
+            command += ["--retain", str(value)]
+        elif name == "versions":
+            command += ["--versions", ",".join(map(str, value))]
+        elif name == "delete_unverified" and value:
+            command += ["--delete-unverified"]
+        elif name == "error_if_tagged_old_versions" and not value:
+            command += ["--tags", "skip"]
+    environment = dict(os.environ, **CLOCK.environment)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    return done.returncode, {os.path.join(at, line[2]): line for line in lines}, done.stderr
+
+
+# --- tables of several weeks ------------------------------------------------------------------------------------------
+
+
+def files_of(at):
+    return {os.path.join(folder, name) for folder, _, names in os.walk(at) for name in names}
+
+
+def folders_of(at):
+    return {folder for folder, _, _ in os.walk(at) if "/_indices/" in folder}
+
+
+def stamp(at, seen, dice):
+    """What is new since gets the time of the clock, or nearly: files are made while a version is."""
+    for name in sorted(files_of(at) - seen):
+        by = dice.choice([0, 0, -1, 1, -SECOND, -5 * SECOND])
+        os.utime(name, ns=(CLOCK.ns + by, CLOCK.ns + by))
+        seen.add(name)
+
+
+def strand(at, dice, times):
+    """Files of writers that failed, and others that are nobody's."""
+    roots = [at] + [folder for folder, names, _ in os.walk(os.path.join(at, "tree")) if "_versions" in names]
+    names = [
+        "data/%s.lance", "data/sub/%s.lance", "data/.tmp%s", "data/sub/.tmp%s", "data/%s/00.blob", "data/%s.txt",
+        "_deletions/0-1-%s.arrow", "_deletions/0-1-%s.bin", "_deletions/%s.arro", "_transactions/1-%s.txn",
+        "_transactions/.tmp%s", "_transactions/.tmp%s.txn", "_indices/%s/page.lance", "_indices/%s/sub/page",
+        "_indices/%s", "_fri/%s/map.lance", "_fri/%s", "_blobs/%s.blob", "_blobs/%s", "_versions/.tmp%s",
+        "_versions/.tmp%s/f", "data/%s.lance#1", "_transactions/%s.txn#2", "strange-%s", "_mem_wal/%s/data/x.lance",
+    ]  # fmt: skip
+    for number in range(dice.randint(4, 25)):
+        name = os.path.join(dice.choice(roots), dice.choice(names) % ("stray%d" % number))
+        os.makedirs(os.path.dirname(name), exist_ok=True)
+        with open(name, "w") as file:
+            file.write("x" * dice.randint(0, 9))
+        when = dice.choice(times) + dice.choice([-1, 0, 1])
+        os.utime(name, ns=(when, when))
+    for number in range(dice.randint(0, 3)):
+        os.makedirs(os.path.join(dice.choice(roots), "_indices", "empty%d" % number, "sub"), exist_ok=True)
+    for folder in folders_of(at):
+        when = dice.choice(times) + dice.choice([-1, 0, 1])
+        os.utime(folder, ns=(when, when))
+
+
+def aged(folder, seed, dice, steps=12):
+    """A history of some weeks. What is returned has all that a failure needs to be understood."""
+    CLOCK.set(time.time_ns() - 60 * DAY)
+    # A branch in a folder of another Lance deletes: see dangers().
+    weights = {"branch_within": 0, "branch": 4, "tag": 3}
+    history = History(folder, seed, weights=weights, environment=CLOCK.environment)
+    seen, times = set(), []
+    for _ in range(steps):
+        stamp(history.at, seen, dice)
+        times.append(CLOCK.ns)
+        CLOCK.set(CLOCK.ns + dice.choice([SECOND, 60 * SECOND, DAY, 3 * DAY, 9 * DAY]))
+        history.step()
+    stamp(history.at, seen, dice)
+    times.append(CLOCK.ns)
+    CLOCK.set(CLOCK.ns + dice.choice([1, 3600 * SECOND, 6 * DAY, 8 * DAY, 30 * DAY]))
+    now = CLOCK.ns
+    strand(history.at, dice, times + [now, now - WEEK, now - WEEK, now - 30 * DAY, now + DAY])
+    return history
+
+
+def versions_of(at, branch):
+    ds = lance.dataset(at)
+    ds = ds.checkout_version((branch, None)) if branch else ds
+    return [(entry["version"], round(entry["timestamp"].timestamp())) for entry in ds.versions()]
+
+
+def policy_of(dice, versions):
+    policy = {}
+    if dice.random() < 0.5:
+        policy["retain_versions"] = dice.randint(1, len(versions))
+    if dice.random() < 0.5 or not policy:
+        # Exactly the age of a version, or nearly.
+        age = CLOCK.ns // SECOND - dice.choice(versions)[1] + dice.choice([-1, 0, 1])
+        policy["older_than"] = max(age, 1)
+    if dice.random() < 0.2:
+        policy["versions"] = sorted(dice.sample([version for version, _ in versions], dice.randint(1, len(versions))))
+    if dice.random() < 0.25:
+        policy["delete_unverified"] = True
+    policy["error_if_tagged_old_versions"] = dice.random() < 0.2
+    return policy
+
+
+# --- the same ---------------------------------------------------------------------------------------------------------
+
+
+def compare_lists(ask, at, branch, policy):
+    """What Lance would delete and we would too; True if both refuse."""
+    theirs = ask("explain", at, branch, policy)
+    status, goes, said = ours(at, branch, policy)
+    if "error" in theirs:
+        assert status == 4, "Lance refuses (%s), ours ends with %d: %s" % (theirs["error"], status, said)
+        return True
+    assert status == 0, "status %d: %s" % (status, said)
+    equal(sorted(set(goes) - set(theirs["files"])), [], "files that only we would delete")
+    _, explained, _ = ours(at, branch, policy, "--explain")
+    kept = set(theirs["files"]) - set(goes)
+    for name in sorted(kept):
+        # A version that a branch hangs from is kept whole (lance-14-cleanup D5), and what a branch refers to (D2, D3).
+        line = explained.get(name)
+        assert line and line[3] == "stays" and "branch:" in line[4], "only Lance would delete %s: %r" % (name, line)
+    check_sums(at, branch, policy, goes)
+    return False
+
+
+def check_sums(at, branch, policy, goes):
+    """What goes and what stays is all that is there."""
+    _, all_files, said = ours(at, branch, policy, "--explain")
+    top = os.path.join(at, "tree", branch) if branch else at
+    there = set()
+    for part in ("_versions", "_transactions", "data", "_deletions", "_indices", "_fri", "_blobs"):
+        there |= files_of(os.path.join(top, part))
+    equal(sorted(all_files), sorted(there), "files that are explained")
+    equal({name for name, line in all_files.items() if line[3] == "goes"}, set(goes), "files that are said to go")
+    counts = [int(words[2]) for words in map(str.split, said.splitlines()) if words[:1] in (["goes"], ["stays"])]
+    equal(sum(counts), len(there), "sum of what is counted")
+
+
+def compare_results(ask, at, branch, policy):
+    """After Lance cleaned and after we did, each on the same table at the same path."""
+    kept_aside = at + ".aside"
+    left = []
+    _, explained, _ = ours(at, branch, policy, "--explain")
+    os.rename(at, kept_aside)
+    for ours_turn in (False, True):
+        subprocess.run(["cp", "-a", kept_aside, at], check=True)
+        if ours_turn:
+            status, _, said = ours(at, branch, policy, "--apply")
+            assert status == 0, "status %d: %s" % (status, said)
+        else:
+            theirs = ask("clean", at, branch, policy)
+            assert "error" not in theirs, theirs["error"]
+        left.append((files_of(at), folders_of(at)))
+        shutil.rmtree(at)
+    os.rename(kept_aside, at)
+    (their_files, their_folders), (our_files, our_folders) = left
+    equal(sorted(their_files - our_files), [], "files that only Lance leaves")
+    more = {name for name in our_files - their_files if "branch:" not in explained[name][4]}
+    equal(sorted(more), [], "files that only we leave")
+    # Folders of what is kept for a branch are there, too.
+    extra = {name for name in our_folders - their_folders if not any(file.startswith(name) for file in our_files)}
+    equal((sorted(their_folders - our_folders), sorted(extra)), ([], []), "folders of indices")
+
+
+def at_random():
+    ask = Asked()
+    for number in range(ROUNDS):
+        seed = SEED + number
+        dice = random.Random("cleanup %d" % seed)
+        with scratch() as folder:
+            history = aged(folder, seed, dice)
+            policy = branch = None
+            try:
+                lines = [None, *history.branches()]
+                for _ in range(4):
+                    branch = dice.choice(lines)
+                    policy = policy_of(dice, versions_of(history.at, branch))
+                    refused = compare_lists(ask, history.at, branch, policy)
+                if not refused:
+                    compare_results(ask, history.at, branch, policy)
+            except Exception as error:
+                words = "%s\n%s\n%s, %r at %d" % (error, history, branch or "main", policy, CLOCK.ns)
+                raise AssertionError(words) from error
+
+
+# --- with pins --------------------------------------------------------------------------------------------------------
+
+PINS = 10395
+
+
+def pin(at, version):
+    """A head with a pin of a version long ago, as if it had been there all the time. Released Lance would not have gone on."""
+    identity = {snapshot["version"]: snapshot["transaction"] for snapshot in pinctl(at, "snapshots", "--json")}
+    head = Head(at)
+    ours = "01234567-89ab-4cde-8f01-23456789abcd"
+    until = int(time.time()) + 365 * 86400
+    record = [(1, wire.encode([(1, bytes.fromhex(ours.replace("-", "")))])), (2, version)]
+    record += [(3, identity[version].encode()), (4, wire.encode([(1, until - 10**8)])), (5, wire.encode([(1, until)]))]
+    head.fields.append([PINS, wire.encode(record)])
+    head.set(WRITER, head.get(WRITER) | FLAG)
+    head.publish()
+    return ours
+
+
+def said_of(at, version):
+    """What Lance reads of a version, an index asked, too; or what keeps it from that."""
+    try:
+        ds = lance.dataset(at, version=version)
+        rows = hashlib.sha256(repr(ds.to_table().to_pydict()).encode()).hexdigest()
+        found = ds.to_table(filter="a = 3", columns=["a"]).to_pydict()
+        return rows, found, transaction(ds, version)
+    except BaseException as error:
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+        return (type(error).__name__,)
+
+
+def unflag(at):
+    """Clear bit 19 in every manifest, so that released Lance cleans the table; times stay."""
+    for name in glob.glob(os.path.join(at, "_versions", "*.manifest")):
+        with open(name, "rb") as file:
+            data = file.read()
+        (position,) = struct.unpack("<Q", data[-16:-8])
+        (size,) = struct.unpack("<I", data[position : position + 4])
+        fields = wire.decode(data[position + 4 : position + 4 + size])
+        if not wire.first(fields, WRITER, 0) & FLAG:
+            continue
+        was = os.stat(name)
+        fields = [[n, v & ~FLAG if n == WRITER else v] for n, v in fields]
+        manifest = wire.encode([f for f in fields if f != [WRITER, 0]])
+        with open(name, "wb") as file:
+            file.write(data[:position] + struct.pack("<I", len(manifest)) + manifest + data[-16:])
+        os.utime(name, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+def check_window(ask, history, dice):
+    at = history.at
+    versions = [entry["version"] for entry in lance.dataset(at).versions()]
+    source = dice.choice(versions)
+    # A version may have no transaction that its pin could name, or a window what Lance itself cannot read.
+    before = {version: said_of(at, version) for version in versions if version >= source}
+    ours_id = pin(at, source)
+    policy = {"retain_versions": 1, "error_if_tagged_old_versions": False}
+    status, _, said = ours(at, None, dict(policy, delete_unverified=True), "--apply")
+    assert status == 0, said
+    there = {entry["version"] for entry in lance.dataset(at).versions()}
+    equal(sorted(set(before) - there), [], "versions of the window that went")
+    equal({version: said_of(at, version) for version in before}, before, "versions of the window")
+    pinctl(at, "check")
+    # Without it Lance's own rule is left.
+    pinctl(at, "release", ours_id)
+    aside, left = at + ".aside", []
+    _, explained, _ = ours(at, None, policy, "--explain")
+    os.rename(at, aside)
+    for turn in ("theirs", "ours"):
+        subprocess.run(["cp", "-a", aside, at], check=True)
+        if turn == "ours":
+            status, _, said = ours(at, None, policy, "--apply")
+            assert status == 0, said
+        else:
+            unflag(at)
+            answer = ask("clean", at, None, policy)
+            assert "error" not in answer, answer
+        left.append(files_of(at))
+        shutil.rmtree(at)
+    os.rename(aside, at)
+    theirs, mine = left
+    equal(sorted(theirs - mine), [], "files that only Lance leaves")
+    more = {name for name in mine - theirs if "branch:" not in explained[name][4]}
+    equal(sorted(more), [], "files that only we leave")
+
+
+def with_pins():
+    ask = Asked()
+    for number in range(ROUNDS // 2):
+        seed = SEED + 100000 + number
+        dice = random.Random("pins %d" % seed)
+        with scratch() as folder:
+            CLOCK.set(time.time_ns() - 30 * DAY)
+            history = History(folder, seed, weights={"branch_within": 0}, environment=CLOCK.environment)
+            history.run(12)
+            CLOCK.set(time.time_ns() + DAY)
+            try:
+                check_window(ask, history, dice)
+            except Exception as error:
+                raise AssertionError("%s\n%s" % (error, history)) from error
+
+
+# --- where Lance is dangerous -----------------------------------------------------------------------------------------
+
+
+def spelled(at, folder):
+    """D2: the branch was made by another spelling of the path."""
+    lance.dataset("file://" + at).create_branch("dev", 2)
+
+
+def nameless(at, folder):
+    """D3: branches of Lance up to 1.0 have no identifier."""
+    lance.dataset(at).create_branch("dev", 2)
+    (name,) = glob.glob(os.path.join(at, "_refs/branches/*.json"))
+    with open(name) as file:
+        ref = json.load(file)
+    del ref["identifier"]
+    with open(name, "w") as file:
+        json.dump(ref, file)
+
+
+def within(at, folder):
+    """D4: a branch in a folder of another, which is the one that is cleaned."""
+    lance.dataset(at).create_branch("x")
+    branch = lance.dataset(at).checkout_version(("x", None))
+    branch.create_branch("x/data")
+    lance.write_dataset(pa.table({"a": [7]}), lance.dataset(at).checkout_version(("x/data", None)), mode="overwrite")
+    return "x"
+
+
+def linked(at, folder):
+    """D9: what is behind a link is not the table's."""
+    elsewhere = os.path.join(folder, "elsewhere")
+    os.makedirs(elsewhere)
+    for name in ("theirs.lance", "page"):
+        with open(os.path.join(elsewhere, name), "w") as file:
+            file.write("theirs")
+    os.symlink(elsewhere, os.path.join(at, "data/link"))
+    os.makedirs(os.path.join(at, "_indices"))
+    os.symlink(elsewhere, os.path.join(at, "_indices/link"))
+
+
+def unreadable_name(at, folder):
+    """D12: Lance stops there, with half of the files deleted."""
+    with open(os.path.join(os.fsencode(at), b"data/bad\xff.lance"), "w") as file:
+        file.write("x")
+
+
+def tag_of_main(at, folder):
+    """D14: it protects nothing for Lance."""
+    ds = lance.dataset(at)
+    ds.tags.create("keep", 2)
+    name = os.path.join(at, "_refs/tags/keep.json")
+    with open(name) as file:
+        tag = json.load(file)
+    tag["branch"] = "main"
+    with open(name, "w") as file:
+        json.dump(tag, file)
+
+
+DANGERS = {made.__name__: made for made in (spelled, nameless, within, linked, unreadable_name, tag_of_main)}
+
+
+def lines_of(at):
+    """What Lance reads of each branch and tag."""
+    ds = lance.dataset(at)
+    said = {"main": ds.to_table().to_pydict()}
+    for name in ds.branches.list():
+        said[name] = ds.checkout_version((name, None)).to_table().to_pydict()
+    for name in ds.tags.list():
+        said["tag " + name] = lance.dataset(at, version=2).to_table().to_pydict()
+    return said
+
+
+def danger(name):
+    with scratch() as folder:
+        at = os.path.join(folder, "t.lance")
+        for value in range(4):
+            lance.write_dataset(pa.table({"a": [value]}), at, mode="overwrite")
+        branch = DANGERS[name](at, folder)
+        before = lines_of(at)
+        CLOCK.set(time.time_ns() + 30 * DAY)
+        policy = {"retain_versions": 1, "delete_unverified": True, "error_if_tagged_old_versions": False}
+        outside = files_of(folder) - files_of(at)
+        status, _, said = ours(at, branch, policy, "--apply")
+        assert status == 0, said
+        equal(lines_of(at), before, "what is there")
+        equal(sorted(outside - files_of(folder)), [], "files outside the table that went")
+        versions = [entry["version"] for entry in lance.dataset(at).versions()]
+        assert branch or 1 not in versions, "nothing went: %r" % versions
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--ask"]:
+    answer_questions()
