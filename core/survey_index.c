@@ -101,7 +101,12 @@ static int count_fri(struct pf_taking *t, const struct pf_index *x, struct pf_in
 	if (ix->fri_error == -ENOMEM)
 		return -ENOMEM;
 	t->list = &ix->maps;
-	return pf_fri_references(&fri, pf_taking_see, t);
+	r = pf_fri_references(&fri, pf_taking_see, t);
+	if (r != -EBADMSG)
+		return r;
+	/* A row map on a base that the manifest does not have. */
+	ix->fri_error = pf_why_set(&ix->fri_why, r, "%s", t->why->text);
+	return 0;
 }
 
 /* Is the section what it was in the version before? 1 or 0. */

@@ -1,5 +1,6 @@
 #include "moves.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -196,6 +197,7 @@ static void put_transition(const char **p, bool partition, unsigned place, struc
 	_cleanup_(group_release) struct group g = { 0 };
 	_cleanup_(pf_buf_release) struct pf_buf rows = PF_BUF_INIT, mapping = PF_BUF_INIT, transition = PF_BUF_INIT;
 	char id[PF_UUID_TEXT];
+	uint64_t base = partition && isdigit(**p) ? number(p) : 0;
 
 	parse_group(p, &g, 1, 2);
 	assert_int_equal(pf_buf_add(&transition, g.from.data, g.from.len), 0);
@@ -204,6 +206,8 @@ static void put_transition(const char **p, bool partition, unsigned place, struc
 		moves_map_id(place, id);
 		put_bytes(&mapping, 1, id, strlen(id));
 		put_u64(&mapping, 2, 1000);
+		if (base)
+			put_u64(&mapping, 3, base);
 	} else {
 		moves_treemap(g.v, g.n, &rows);
 		put_buf(&mapping, 1, &rows);

@@ -4,6 +4,7 @@
  *   L5 0:10 1:10:2 > 6:18 | 2:4 > 7:4    a legacy Version stamped 5, of two groups
  *   T 6:18 > 8:9 9:9                     a Transition, ordered compaction
  *   P 6:18 > 8:9 9:9                     a Transition, stable partition; its map id is moves_map_id(its place)
+ *   P7 6:18 > 8:9 9:9                    its map is on base 7
  *   T 6:18 > 8:6 @ 6:0-3 6:8-9           the rows that are moved, in ascending order
  *
  * Records are separated by `;`. A fragment is id:rows or id:rows:deleted. Unless `@` says other ones, the rows moved are all but the first `deleted` of each

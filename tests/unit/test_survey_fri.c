@@ -156,11 +156,39 @@ static void test_damaged_fri(void **state)
 	only_gap(s, PF_GAP_FRI);
 }
 
+/* A row map on a base that is not in the manifest is a gap of the history, which Lance notices when it follows rows. */
+static void test_map_nowhere(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = table_new(1, &(struct table_version){ 0 });
+	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
+	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_buf_release) struct pf_buf lost = PF_BUF_INIT, placed = PF_BUF_INIT, bases = PF_BUF_INIT;
+	char id[PF_UUID_TEXT], map[64];
+
+	make_section(st, 3, "P 0:10 > 2:10; P7 1:10 > 3:10", 1, false, &lost);
+	make_section(st, 4, "P 0:10 > 2:10; P7 1:10 > 3:10", 1, false, &placed);
+	table_add_base(&bases, 7, true, "/memory/shared");
+	table_put(st, &(struct table_version){ .version = 2, .index = &lost });
+	table_put(st, &(struct table_version){ .version = 3, .index = &placed, .extra = &bases });
+	table_put(st, &(struct table_version){ .version = 4 });
+	refresh(s);
+	const struct pf_gap *g = only_gap(s, PF_GAP_FRI);
+	assert_int_equal(g->first, 2);
+	assert_int_equal(g->last, 2);
+	assert_non_null(strstr(g->text, "it is on base 7, which the manifest does not have"));
+	assert_true(s->versions[1].readable);
+	snprintf(map, sizeof(map), "_fri/%s", moves_map_id(0, id));
+	assert_intervals(s, map, "2-3");
+	snprintf(map, sizeof(map), "shared/_fri/%s", moves_map_id(1, id));
+	assert_intervals(s, map, "3-3");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_maps),
 		cmocka_unit_test(test_damaged_fri),
+		cmocka_unit_test(test_map_nowhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
