@@ -103,14 +103,26 @@ bool pf_explain_is_due(const struct pf_explain *e, const struct pf_pin *p)
 	return pf_time_cmp(p->expires_at, e->now) <= 0;
 }
 
-const char *pf_explain_unknown(const struct pf_explain *e)
+static const char *unknown(const struct pf_explain *e, bool files)
 {
-	/* What transactions say matters to nobody's files. */
-	for (size_t i = 0; i < e->survey->n_gaps; i++)
-		if (e->survey->gaps[i].kind != PF_GAP_TRANSACTION)
-			return e->survey->gaps[i].text;
+	for (size_t i = 0; i < e->survey->n_gaps; i++) {
+		const struct pf_gap *g = &e->survey->gaps[i];
+		/* What transactions say matters to nobody's files. */
+		if (g->kind == PF_GAP_REF || (files && g->kind != PF_GAP_TRANSACTION))
+			return g->text;
+	}
 	for (size_t i = 0; i < e->needs.n; i++)
 		if (e->needs.v[i].unknown)
 			return e->needs.v[i].unknown;
 	return NULL;
+}
+
+const char *pf_explain_unknown_versions(const struct pf_explain *e)
+{
+	return unknown(e, false);
+}
+
+const char *pf_explain_unknown_files(const struct pf_explain *e)
+{
+	return unknown(e, true);
 }

@@ -52,8 +52,12 @@ int pf_explain_blocked(const struct pf_explain *e, struct pf_why *why);
 /* Has the time of this pin passed? It holds all the same, until an expire commit. */
 bool pf_explain_is_due(const struct pf_explain *e, const struct pf_pin *p);
 
-/* What may be kept without anybody knowing: the first thing that cannot be read and might refer to anything. NULL if all is known. */
-const char *pf_explain_unknown(const struct pf_explain *e);
+/*
+ * What else may be kept without anybody knowing: the first thing that cannot be read, and might keep a version, or a file. NULL if all is known. What is
+ * kept for reasons that are known is kept all the same.
+ */
+const char *pf_explain_unknown_versions(const struct pf_explain *e);
+const char *pf_explain_unknown_files(const struct pf_explain *e);
 
 /*
  * --- files ---
@@ -76,6 +80,9 @@ int pf_explain_files(const struct pf_explain *e, pf_kept_file_fn fn, void *arg, 
 
 /* Append the name of survey->files[file], as above. */
 int pf_explain_name(const struct pf_explain *e, size_t file, struct pf_buf *out);
+
+/* What somebody's `path` is called in the store: 1 and *out; 0 if it leads elsewhere, and *out is where, or as it was, NULL, if nobody can say. */
+int pf_explain_spelled(struct pf_store *st, const char *path, char **out);
 
 /*
  * The file that somebody calls `path`: relative to the root (`./` and `//` allowed), absolute, a URI, or a name as above. A file in a directory is the
@@ -124,6 +131,7 @@ int pf_explain_fri_path(struct pf_explain *e, size_t pin, size_t record, struct 
 int pf_explain_fri_indices(struct pf_explain *e, size_t record, const char ***v, size_t *n, struct pf_why *why);
 
 /* Append the name of the folder of a group's row map, as above with a slash at the end. -EBADMSG: on a base that the manifest does not have. */
-int pf_explain_fri_map(struct pf_explain *e, const struct pf_fri_group *g, struct pf_buf *out, struct pf_why *why);
+int pf_explain_fri_map(const struct pf_explain *e, const struct pf_fri_group *g, struct pf_buf *out,
+		       struct pf_why *why);
 
 #endif

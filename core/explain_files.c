@@ -263,8 +263,7 @@ static int64_t find_called(const struct pf_explain *e, const char *path)
 	return -ENOENT;
 }
 
-/* What `path` is called in the store: 1 and *out; 0 if it leads elsewhere, and *out is where, or NULL if nobody can say. */
-static int resolve(struct pf_store *st, const char *path, char **out)
+int pf_explain_spelled(struct pf_store *st, const char *path, char **out)
 {
 	_cleanup_(pf_freep) char *rooted = NULL;
 
@@ -286,7 +285,7 @@ int64_t pf_explain_find(const struct pf_explain *e, const char *path, char **nam
 	int64_t i = -ENOENT;
 
 	*name = NULL;
-	int r = resolve(e->survey->state->st, path, &at);
+	int r = pf_explain_spelled(e->survey->state->st, path, &at);
 	if (r < 0)
 		return r;
 	if (at)

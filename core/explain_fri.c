@@ -428,7 +428,7 @@ int pf_explain_fri_indices(struct pf_explain *e, size_t record, const char ***v,
 	return 0;
 }
 
-int pf_explain_fri_map(struct pf_explain *e, const struct pf_fri_group *g, struct pf_buf *out, struct pf_why *why)
+int pf_explain_fri_map(const struct pf_explain *e, const struct pf_fri_group *g, struct pf_buf *out, struct pf_why *why)
 {
 	const struct pf_place *p = g->has_base ? pf_places_find(&e->survey->state->places, g->base_id) : NULL;
 	_cleanup_(pf_buf_release) struct pf_buf path = PF_BUF_INIT;

@@ -219,11 +219,11 @@ int pf_retention_problems(const struct pf_retention *r, int (*fn)(void *arg, con
 	return e;
 }
 
-static int add_pins(struct pf_buf *out, const struct pf_problem *p)
+int pf_problem_pins(const struct pf_problem *p, size_t at_most, struct pf_buf *out)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < p->n_pins && i < NAMED_MAX; i++) {
+	for (size_t i = 0; r == 0 && i < p->n_pins && i < at_most; i++) {
 		char id[PF_UUID_TEXT];
 		pf_uuid_format(&p->pins[i]->id, id);
 		r = pf_buf_addf(out, "%s%s",
@@ -232,8 +232,8 @@ static int add_pins(struct pf_buf *out, const struct pf_problem *p)
 						 : "; it is needed by pins ",
 				id);
 	}
-	if (r == 0 && p->n_pins > NAMED_MAX)
-		r = pf_buf_addf(out, " and %zu more", p->n_pins - NAMED_MAX);
+	if (r == 0 && p->n_pins > at_most)
+		r = pf_buf_addf(out, " and %zu more", p->n_pins - at_most);
 	return r;
 }
 
@@ -246,7 +246,7 @@ static int refuse(void *arg, const struct pf_problem *p)
 	if (r == 0)
 		r = pf_buf_addstr(&text, p->text);
 	if (r == 0)
-		r = add_pins(&text, p);
+		r = pf_problem_pins(p, NAMED_MAX, &text);
 	const char *s = r == 0 ? pf_buf_str(&text) : NULL;
 	return s ? pf_why_set(why, -EBUSY, "%s", s) : -ENOMEM;
 }

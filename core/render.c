@@ -47,6 +47,14 @@ void pf_json_put(json_t **o, const char *key, json_t *v)
 	}
 }
 
+void pf_json_push(json_t **list, json_t *v)
+{
+	if (json_array_append_new(*list, v) < 0) {
+		json_decref(*list);
+		*list = NULL;
+	}
+}
+
 static int append(const char *p, size_t n, void *out)
 {
 	return pf_buf_add(out, p, n) < 0 ? -1 : 0;
@@ -209,10 +217,7 @@ static void put_lost(json_t **o, const struct pf_lost_list *lost)
 	json_t *list = lost ? json_array() : json_null();
 
 	for (size_t i = 0; lost && i < lost->n; i++)
-		if (json_array_append_new(list, pf_json_lost(&lost->v[i])) < 0) {
-			json_decref(list);
-			list = NULL;
-		}
+		pf_json_push(&list, pf_json_lost(&lost->v[i]));
 	pf_json_put(o, "lost", list);
 	pf_json_put(o, "lost_since", lost ? pf_json_u64(lost->since) : json_null());
 }
@@ -236,6 +241,8 @@ json_t *pf_json_status(struct pf_branch *b, const struct pf_status *s)
 	pf_json_put(&o, "soonest_expiry", pinned ? pf_json_time(s->soonest) : json_null());
 	pf_json_put(&o, "window", window);
 	put_lost(&o, s->lost);
+	pf_json_put(&o, "blocked", pf_json_str(s->blocked_known ? s->blocked : NULL));
+	pf_json_put(&o, "blocked_unknown", pf_json_str(s->blocked_known ? NULL : s->blocked));
 	return o;
 }
 

@@ -23,6 +23,9 @@ json_t *pf_json_str(const char *s); /* NULL becomes null */
 /* Set a member of *o and take v over. Out of memory (v or *o NULL included) makes *o NULL, so that only the last of a row needs a look. */
 void pf_json_put(json_t **o, const char *key, json_t *v);
 
+/* The same with a list: append v. */
+void pf_json_push(json_t **list, json_t *v);
+
 /* Append the text of `j`, ended by a newline. Takes no reference. -ENOMEM, also for NULL. */
 int pf_json_text(const json_t *j, struct pf_buf *out);
 
@@ -51,11 +54,14 @@ struct pf_status {
 	uint64_t oldest;		 /* source of the window, with pins only */
 	uint64_t span, versions;	 /* of the window: versions it should have, and those that are there */
 	const struct pf_lost_list *lost; /* NULL: not known */
+	bool blocked_known;
+	const char *blocked; /* why destructive work is refused, NULL if it is not; or why that is not known */
 };
 
 /*
  * The members of pf_json_head, and "table","operation","pin_operation","message","writer","pins_enabled","overdue","soonest_expiry",
- * "window": {"oldest_source","head","versions","missing"}, "lost": those of pf_json_lost, or null, "lost_since": how far was looked for them.
+ * "window": {"oldest_source","head","versions","missing"}, "lost": those of pf_json_lost, or null, "lost_since": how far was looked for them,
+ * "blocked": why destructive work is refused, or null; "blocked_unknown": why that is not known, or null.
  */
 json_t *pf_json_status(struct pf_branch *b, const struct pf_status *s);
 

@@ -3,15 +3,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Append to *list and take v over; as pf_json_put, NULL on either side makes *list NULL. */
-static void push(json_t **list, json_t *v)
-{
-	if (json_array_append_new(*list, v) < 0) {
-		json_decref(*list);
-		*list = NULL;
-	}
-}
-
 static json_t *text_json(struct pf_buf *b)
 {
 	const char *s = pf_buf_str(b);
@@ -26,17 +17,6 @@ static json_t *pair(const char *first, uint64_t a, const char *second, uint64_t 
 	pf_json_put(&o, first, pf_json_u64(a));
 	pf_json_put(&o, second, pf_json_u64(b));
 	return o;
-}
-
-static json_t *time_of_ns(int64_t ns)
-{
-	int64_t sec = ns / 1000000000, rest = ns % 1000000000;
-
-	if (rest < 0) {
-		sec--;
-		rest += 1000000000;
-	}
-	return pf_json_time((struct pf_time){ sec, (int32_t)rest });
 }
 
 static int64_t age_of(const struct pf_explain *e, const struct pf_pin *p)
@@ -84,7 +64,7 @@ static int usage_list(const struct pf_explain *e, json_t **out)
 
 	int r = v ? pf_retention_usage(e->kept, v, &n) : -ENOMEM;
 	for (size_t i = 0; r == 0 && i < n; i++)
-		push(&list, pf_json_usage(e, &v[i]));
+		pf_json_push(&list, pf_json_usage(e, &v[i]));
 	if (r == 0 && !list)
 		r = -ENOMEM;
 	if (r == 0)
@@ -149,7 +129,7 @@ static int push_reason(void *arg, const struct pf_named_reason *reason)
 
 	if (pf_reason_text(reason, &text) < 0)
 		return -ENOMEM;
-	push(list, text_json(&text));
+	pf_json_push(list, text_json(&text));
 	return *list ? 0 : -ENOMEM;
 }
 
@@ -173,9 +153,26 @@ json_t *pf_json_kept_version(const struct pf_explain *e, const struct pf_retenti
 	pf_json_put(&o, "transaction", pf_json_str(v->txn[0] ? v->txn : NULL));
 	pf_json_put(&o, "operation", pf_json_str(v->operation ? pf_txn_operation_name(v->operation, operation) : NULL));
 	pf_json_put(&o, "pin_operation", pf_json_str(v->kind != PF_OP_NONE ? pf_op_kind_name(v->kind) : NULL));
-	pf_json_put(&o, "timestamp", v->timestamp_ns ? time_of_ns(v->timestamp_ns) : json_null());
+	pf_json_put(&o, "timestamp", v->timestamp_ns ? pf_json_time(pf_time_of_ns(v->timestamp_ns)) : json_null());
 	pf_json_put(&o, "readable", json_boolean(v->readable));
 	pf_json_put(&o, "reasons", reasons);
+	return o;
+}
+
+json_t *pf_json_problem(const char *branch, const struct pf_problem *p)
+{
+	json_t *o = json_object(), *pins = json_array();
+
+	for (size_t i = 0; i < p->n_pins; i++) {
+		char id[PF_UUID_TEXT];
+		pf_uuid_format(&p->pins[i]->id, id);
+		pf_json_push(&pins, json_string(id));
+	}
+	pf_json_put(&o, "branch", pf_json_str(branch ? branch : "main"));
+	pf_json_put(&o, "version", p->version ? pf_json_u64(p->version) : json_null());
+	pf_json_put(&o, "file", pf_json_str(p->file));
+	pf_json_put(&o, "text", pf_json_str(p->text));
+	pf_json_put(&o, "pins", pins);
 	return o;
 }
 
@@ -186,12 +183,12 @@ static json_t *digests_json(const struct pf_digest *v, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		json_t *o = pair("fragment", v[i].id, "physical_rows", v[i].physical_rows);
 		pf_json_put(&o, "deleted_rows", pf_json_u64(v[i].deleted_rows));
-		push(&list, o);
+		pf_json_push(&list, o);
 	}
 	return list;
 }
 
-static int group_json(struct pf_explain *e, const struct pf_fri_group *g, json_t **out, struct pf_why *why)
+static int group_json(const struct pf_explain *e, const struct pf_fri_group *g, json_t **out, struct pf_why *why)
 {
 	static const char *const mapping[] = { "version 0", "ordered", "partition", "unknown" };
 	_cleanup_(pf_buf_release) struct pf_buf map = PF_BUF_INIT;
@@ -210,7 +207,7 @@ static int group_json(struct pf_explain *e, const struct pf_fri_group *g, json_t
 	return o ? 0 : -ENOMEM;
 }
 
-static int groups_json(struct pf_explain *e, const struct pf_fri_record *record, json_t **out, struct pf_why *why)
+static int groups_json(const struct pf_explain *e, const struct pf_fri_record *record, json_t **out, struct pf_why *why)
 {
 	json_auto_t *list = json_array();
 	int r = 0;
@@ -219,7 +216,7 @@ static int groups_json(struct pf_explain *e, const struct pf_fri_record *record,
 		json_t *group;
 		r = group_json(e, &record->groups[i], &group, why);
 		if (r == 0)
-			push(&list, group);
+			pf_json_push(&list, group);
 	}
 	if (r == 0 && !list)
 		r = -ENOMEM;
@@ -234,7 +231,7 @@ static json_t *pin_need_json(const struct pf_pin *p, const struct pf_fri_path *p
 	json_t *o = json_object(), *hops = json_array();
 
 	for (size_t i = 0; i < path->n; i++)
-		push(&hops, pair("fragment", path->v[i].fragment, "record", path->v[i].record));
+		pf_json_push(&hops, pair("fragment", path->v[i].fragment, "record", path->v[i].record));
 	pf_uuid_format(&p->id, id);
 	pf_json_put(&o, "id", json_string(id));
 	pf_json_put(&o, "source_version", pf_json_u64(p->source_version));
@@ -255,7 +252,7 @@ static int needed_by_pins(struct pf_explain *e, size_t record, json_t **pins, st
 		if (r < 0)
 			pf_why_default(unknown, r, "%s", why.text[0] ? why.text : strerror(-r));
 		if (r > 0)
-			push(pins, pin_need_json(&e->survey->pins.v[i], &path));
+			pf_json_push(pins, pin_need_json(&e->survey->pins.v[i], &path));
 		pf_fri_path_release(&path);
 	}
 	return *pins ? 0 : -ENOMEM;
@@ -273,7 +270,7 @@ static int needed_by_indices(struct pf_explain *e, size_t record, json_t **indic
 	if (r < 0)
 		pf_why_default(unknown, r, "%s", why.text[0] ? why.text : strerror(-r));
 	for (size_t i = 0; i < n; i++)
-		push(indices, pf_json_str(names[i]));
+		pf_json_push(indices, pf_json_str(names[i]));
 	return *indices ? 0 : -ENOMEM;
 }
 

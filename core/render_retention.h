@@ -38,6 +38,9 @@ json_t *pf_json_kept_version(const struct pf_explain *e, const struct pf_retenti
  */
 int pf_json_fri_record(struct pf_explain *e, size_t record, json_t **out, struct pf_why *why);
 
+/* {"branch","version","file","text","pins"}: of pf_retention_problems; branch NULL: main. */
+json_t *pf_json_problem(const char *branch, const struct pf_problem *p);
+
 /* The same as text, for the mount. */
 int pf_render_retention(struct pf_explain *e, struct pf_buf *out, struct pf_why *why);
 int pf_render_kept_version(const struct pf_explain *e, size_t i, struct pf_buf *out);

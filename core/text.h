@@ -29,6 +29,9 @@ bool pf_time_valid(struct pf_time t);
 /* The clock, CLOCK_REALTIME. This and the next are the only places in core that read clocks. */
 struct pf_time pf_time_now(void);
 
+/* Of nanoseconds since 1970. */
+struct pf_time pf_time_of_ns(int64_t ns);
+
 /* Nanoseconds of a clock that only goes forward (CLOCK_MONOTONIC), to measure how long something took. */
 int64_t pf_time_steady_ns(void);
 

@@ -27,6 +27,17 @@ struct pf_time pf_time_now(void)
 	return (struct pf_time){ .sec = ts.tv_sec, .nsec = (int32_t)ts.tv_nsec };
 }
 
+struct pf_time pf_time_of_ns(int64_t ns)
+{
+	struct pf_time t = { ns / 1000000000, (int32_t)(ns % 1000000000) };
+
+	if (t.nsec < 0) {
+		t.sec--;
+		t.nsec += 1000000000;
+	}
+	return t;
+}
+
 int64_t pf_time_steady_ns(void)
 {
 	struct timespec ts;

@@ -28,14 +28,14 @@ load pinctl_lib
 		got 0 $name --help
 		[ "$output" = "$help" ]
 		last=$name
-	done < <(pinctl help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\( ls\)\?\)  .*/\1/p')
+	done < <(pinctl help | sed -n '/^commands:/,/^$/s/^  \([a-z-]*\( [a-z]\+\)\?\)  .*/\1/p')
 	[ "$last" = version ]
 }
 
 @test "the manual and the help name the same commands and options" {
 	local in_help in_manual
-	in_help=$(pinctl help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\( ls\)\?\)  .*/\1/p' | sort)
-	in_manual=$(sed -n 's/^\.\(It \)\?Cm \([a-z]*\( ls\)\?\).*/\2/p' "$source_dir/man/pinctl.1" | sort -u)
+	in_help=$(pinctl help | sed -n '/^commands:/,/^$/s/^  \([a-z-]*\( [a-z]\+\)\?\)  .*/\1/p' | sort)
+	in_manual=$(sed -n 's/^\.\(It \)\?Cm \([a-z-]*\( [a-z]\+\)\?\).*/\2/p' "$source_dir/man/pinctl.1" | sort -u)
 	[ "$in_help" = "$in_manual" ]
 
 	in_help=$(while read -r name; do

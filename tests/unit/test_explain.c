@@ -381,7 +381,7 @@ static void test_names(void **state)
 	assert_found(&a, "file:///other%20place/data/on%20base.lance", "data/on base.lance", NULL);
 	assert_found(&a, "/other place/data/on base.lance", "data/on base.lance", NULL);
 	assert_found(&a, "s3://bucket/x/far.lance", "far.lance", NULL);
-	assert_null(pf_explain_unknown(a.e));
+	assert_null(pf_explain_unknown_files(a.e));
 	assert_int_equal(pf_explain_blocked(a.e, &why), 0);
 	close_account(&a);
 }

@@ -48,6 +48,8 @@ int cmd_snapshots(struct ctl *c, const struct args *a)
 	int r = args_number(a, "since", &since, &why);
 	if (r == 0)
 		r = args_number(a, "limit", &limit, &why);
+	if (r == 0 && args_value(a, "reasons"))
+		return snapshots_with_reasons(c, since, limit);
 	if (r == 0)
 		r = ctl_open(c, &why);
 	if (r == 0)

@@ -12,7 +12,8 @@ struct state {
 	char branch_id[PF_BRANCH_ID_TEXT];
 	struct pf_lost_list lost;
 	struct pf_why lost_why; /* why they are not known */
-	int damage;		/* 0 or -EBADMSG, and `damaged` says what */
+	struct pf_why blocked;
+	int damage; /* 0 or -EBADMSG, and `damaged` says what */
 	const struct pf_why *damaged;
 	struct pf_status st;
 };
@@ -92,6 +93,18 @@ static int read_txn(struct ctl *c, struct state *s, struct pf_why *why)
 	return pf_why_set(why, r, "%s", s->txn_why.text);
 }
 
+/* Is everything there that the window needs? What is not known at once is no failure of the command. */
+static int look_at_window(struct ctl *c, struct state *s)
+{
+	int r = account_glance(c, &s->blocked);
+
+	s->st.blocked = r ? s->blocked.text : NULL;
+	s->st.blocked_known = r >= 0;
+	if (r < 0)
+		pf_why_default(&s->blocked, r, "%s", strerror(-r));
+	return r == -ENOMEM ? r : 0;
+}
+
 static int look(struct ctl *c, struct pf_time now, struct state *s, struct pf_why *why)
 {
 	int r = ctl_open(c, why);
@@ -113,7 +126,8 @@ static int look(struct ctl *c, struct pf_time now, struct state *s, struct pf_wh
 	s->st.branch_id = s->branch_id;
 	s->st.enabled = (s->head->writer_flags & PF_FLAG_PINS) != 0;
 	look_for_lost(c, s);
-	return look_at_pins(c, now, s, why);
+	r = look_at_pins(c, now, s, why);
+	return r < 0 ? r : look_at_window(c, s);
 }
 
 static void print_flags(const char *which, uint64_t word)
@@ -194,6 +208,16 @@ static void print_pins(const struct state *s, struct pf_time now)
 	putchar('\n');
 }
 
+static void print_blocked(const struct state *s)
+{
+	_cleanup_(pf_buf_release) struct pf_buf escaped = PF_BUF_INIT;
+
+	if (!s->st.blocked_known)
+		printf("blocked    not known: %s\n", safe(s->st.blocked, &escaped));
+	else
+		printf("blocked    %s\n", s->st.blocked ? safe(s->st.blocked, &escaped) : "no");
+}
+
 static void print_lost(const struct state *s)
 {
 	const struct pf_lost_list *lost = s->st.lost;
@@ -231,6 +255,7 @@ int cmd_status(struct ctl *c, const struct args *a)
 		print_head(c, &s);
 		print_act(&s);
 		print_pins(&s, now);
+		print_blocked(&s);
 		print_lost(&s);
 	}
 	return s.damage ? ctl_fail(s.damage, s.damaged) : status;

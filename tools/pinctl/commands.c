@@ -51,6 +51,7 @@ static const struct opt expire_options[] = {
 static const struct opt snapshots_options[] = {
 	{ "since", 0, "VERSION", "from this version on" },
 	{ "limit", 0, "N", "only the newest N" },
+	{ "reasons", 0, NULL, "and what keeps each of them" },
 	{ NULL },
 };
 
@@ -205,9 +206,10 @@ const struct command commands[] = {
 	{
 		.name = "snapshots",
 		.run = cmd_snapshots,
-		.synopsis = "[--since VERSION] [--limit N]",
+		.synopsis = "[--since VERSION] [--limit N] [--reasons]",
 		.summary = "list versions, oldest first",
-		.text = "A line a version: version, time and operation, separated by tabs.\n",
+		.text = "A line a version: version, time and operation, separated by tabs; with --reasons also\n"
+			"what keeps it, joined by commas: pin:ID, head, tag:NAME, branch:NAME, or - for nothing.\n",
 		.options = snapshots_options,
 	},
 	{
@@ -220,6 +222,63 @@ const struct command commands[] = {
 			"from its source to the head, and how long it still holds. With many pins those whose\n"
 			"sources are in one column share a line, with the time of the first that expires.\n",
 		.options = timeline_options,
+	},
+	{
+		.name = "usage",
+		.run = cmd_usage,
+		.synopsis = "",
+		.summary = "what each pin holds, in bytes",
+		.text = "A line a pin, the dearest first: id, bytes that only it holds, bytes that it shares, growth\n"
+			"per hour, versions in its window, age, label. What is shared is counted with each that\n"
+			"shares it, so the two are never added up. Growth is what the head does not refer to any\n"
+			"more, by age.\n",
+	},
+	{
+		.name = "fri",
+		.run = cmd_fri,
+		.synopsis = "[RECORD]",
+		.summary = "list the records of moved rows, and who needs them",
+		.text = "A line a record of the fragment reuse index: its place in the history, version STAMP or\n"
+			"transition, fragments FROM>TO, and who needs it: pin:ID, index:NAME, - for nobody, unknown\n"
+			"if it cannot be told. With RECORD all of that one, and the way from each pin to it.\n"
+			"Exit status: 3 if it cannot be told who needs a record.\n",
+		.max = 1,
+	},
+	{
+		.name = "why",
+		.run = cmd_why,
+		.synopsis = "FILE | VERSION | fri/RECORD",
+		.summary = "every reason that keeps a file, a version or a record of moved rows",
+		.text = "A line a reason: the reason and a sentence, separated by a tab. FILE is relative to the\n"
+			"table, absolute, or as pinctl and the mount print it; without -b the branch is asked whose\n"
+			"folders it is in.\n"
+			"Exit status: 0 kept, 1 not kept, 3 it cannot be determined.\n",
+		.min = 1,
+		.max = 1,
+	},
+	{
+		.name = "what-if release",
+		.run = cmd_what_if_release,
+		.synopsis = "ID...",
+		.summary = "say what would be kept no more without these pins",
+		.text = "Nothing is written. Exit status: 3 if it cannot be determined.\n",
+		.min = 1,
+		.max = -1,
+	},
+	{
+		.name = "what-if expire",
+		.run = cmd_what_if_expire,
+		.synopsis = "",
+		.summary = "the same without the pins whose time has passed",
+	},
+	{
+		.name = "what-if untag",
+		.run = cmd_what_if_untag,
+		.synopsis = "NAME...",
+		.summary = "the same without these tags",
+		.text = "A tag that guards a pin keeps nothing by itself.\n",
+		.min = 1,
+		.max = -1,
 	},
 	{
 		.name = "log",
@@ -262,6 +321,8 @@ const struct command commands[] = {
 		.synopsis = "",
 		.summary = "read every manifest and transaction of the table and say what is wrong",
 		.text = "A line a finding: damage or note, branch, version, file and sentence, separated by tabs.\n"
+			"Then, as window, everything that speaks against destructive work: what a pin needs and is\n"
+			"not there, is damaged or cannot be interpreted, with the pins that it concerns.\n"
 			"Exit status: 0 no damage, 3 damage.\n",
 	},
 	{

@@ -19,7 +19,7 @@ void help_usage(void)
 	     "Keep what a long-running job still needs of a Lance table, for a stated time.\n\n"
 	     "commands:");
 	for (const struct command *cmd = commands; cmd->name; cmd++)
-		printf("  %-10s %s\n", cmd->name, cmd->summary);
+		printf("  %-16s %s\n", cmd->name, cmd->summary);
 	puts("\noptions, before or after the command:");
 	print_options(global_options);
 	puts("\nexit status: 0 done, 1 failed and nothing changed, 2 usage, 3 damaged table,\n"

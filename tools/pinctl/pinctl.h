@@ -10,7 +10,7 @@
 
 #include "core/branch.h"
 #include "core/commit.h"
-#include "core/render.h"
+#include "core/render_retention.h"
 
 enum { EXIT_NO = 1, EXIT_USAGE = 2, EXIT_DAMAGE = 3, EXIT_AGAIN = 75, EXIT_UNKNOWN = 76 };
 
@@ -119,7 +119,7 @@ int json_list_add(struct json_list *l, json_t *element); /* takes it over; 0 or 
 void json_list_end(struct json_list *l);
 
 /* Rows of text whose columns are aligned by two blanks when printed; the last column is as long as it likes. */
-#define TABLE_COLUMNS 6
+#define TABLE_COLUMNS 7
 struct table {
 	char *(*row)[TABLE_COLUMNS];
 	size_t n;
@@ -140,6 +140,27 @@ const char *safe(const char *s, struct pf_buf *buf);
 
 /* The list of `pinctl ls`: id, source version, expiry, what remains, label. Also of `expire`. */
 int pins_table_add(struct table *t, const struct pf_pin *p, struct pf_time now);
+
+/* account.c: what is kept on the branch of -b. Zero is the start. */
+struct account {
+	struct pf_lines lines;
+	struct pf_explain *e;
+};
+int account_open(struct ctl *c, struct account *a, struct pf_why *why);
+void account_close(struct account *a);
+
+/* Step by step, after ctl_open: read all lines, on a terminal with progress if that takes long; then choose one, NULL: main. */
+int account_read(struct ctl *c, struct pf_lines *l, struct pf_why *why);
+int account_choose(struct account *a, const char *name, struct pf_why *why);
+
+/* What `status` says of it in the time that it has: 1 and the sentence in *why if destructive work is refused, 0 if it is not, or that it is not known. */
+int account_glance(struct ctl *c, struct pf_why *why);
+
+/* Append in words how a pin's source leads to a record of moved rows. 0 or -ENOMEM. */
+int add_fri_path(const struct pf_fri_path *p, struct pf_buf *out);
+
+/* cmd_retention.c: `snapshots --reasons`. */
+int snapshots_with_reasons(struct ctl *c, uint64_t since, uint64_t limit);
 
 /* cmd_request.c: on a named branch a request says which, so that it cannot land on another, or on a later one of that name. */
 int request_name_branch(struct ctl *c, struct pf_request *q, struct pf_why *why);
@@ -175,6 +196,12 @@ int cmd_request(struct ctl *c, const struct args *a);
 int cmd_register(struct ctl *c, const struct args *a);
 int cmd_confirm(struct ctl *c, const struct args *a);
 int cmd_snapshots(struct ctl *c, const struct args *a);
+int cmd_fri(struct ctl *c, const struct args *a);
+int cmd_usage(struct ctl *c, const struct args *a);
+int cmd_why(struct ctl *c, const struct args *a);
+int cmd_what_if_release(struct ctl *c, const struct args *a);
+int cmd_what_if_expire(struct ctl *c, const struct args *a);
+int cmd_what_if_untag(struct ctl *c, const struct args *a);
 int cmd_log(struct ctl *c, const struct args *a);
 int cmd_watch(struct ctl *c, const struct args *a);
 int cmd_run(struct ctl *c, const struct args *a);
