@@ -133,21 +133,29 @@ static int check_gap(struct search *s, const struct pf_gap *g)
 	return 0;
 }
 
+/* Does a gap tell of the file already? */
+static bool is_gap(const struct pf_survey *s, const struct pf_surveyed_file *f)
+{
+	for (size_t i = 0; f->base == 0 && i < s->n_gaps; i++)
+		if (s->gaps[i].file && strcmp(s->gaps[i].file, f->path) == 0)
+			return true;
+	return false;
+}
+
 /* A file in a window that is not there, or is not as long as its manifest says. */
 static int check_file(struct search *s, size_t i)
 {
 	const struct pf_surveyed_file *f = &s->r->in.survey->files[i];
 	_cleanup_(pf_freep) char *where = NULL;
 
-	/* Of transactions gaps tell: one may be inline too. */
-	if (!(s->r->files[i] & PF_KEPT_PIN) || f->cls == PF_FILE_TRANSACTION)
+	if (!(s->r->files[i] & PF_KEPT_PIN))
 		return 0;
 	bool missing = !f->optional && (f->presence == PF_MISSING || (f->is_dir && f->n_files == 0));
 	/* A directory may have more in it than anybody named. */
 	bool cut = f->presence == PF_PRESENT && (f->is_dir ? f->size < f->said : f->said && f->size != f->said);
 	/* How long a deletion file is no manifest says; a crash before it was on disk may leave nothing of it. */
-	bool empty = f->presence == PF_PRESENT && !f->is_dir && f->size == 0;
-	if (!missing && !cut && !empty)
+	bool empty = f->presence == PF_PRESENT && !f->is_dir && f->size == 0 && !f->optional;
+	if ((!missing && !cut && !empty) || is_gap(s->r->in.survey, f))
 		return 0;
 	const char *base = s->r->in.survey->bases[f->base].where;
 	if (asprintf(&where, "%s%s%s", base, base[0] ? "/" : "", f->path) < 0)

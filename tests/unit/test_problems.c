@@ -195,15 +195,22 @@ static void test_files(void **state)
 	w.files[0].optional = true;
 	assert_problems(&w, "");
 
+	/* Once is enough. */
 	w.files[0].optional = false;
+	w.files[0].base = 0;
+	make_gap(&w, PF_GAP_TRANSACTION, 8, 8);
+	w.gaps[0].file = path;
+	assert_problems(&w, "8 data/x.lance|the file: what is wrong| aa bb\n");
+	w.s.n_gaps = 0;
+	w.files[0].base = 1;
 	w.files[0].presence = PF_PRESENT;
 	w.files[0].said = 11;
 	assert_problems(&w, "8 /elsewhere/data/x.lance|/elsewhere/data/x.lance: expected 11 bytes, found 10| aa bb\n");
 	w.files[0].size = w.files[0].said = 0; /* nobody says how long it is */
 	assert_problems(&w, "8 /elsewhere/data/x.lance|/elsewhere/data/x.lance is empty| aa bb\n");
-	w.files[0].cls = PF_FILE_TRANSACTION; /* see gaps */
+	w.files[0].optional = true;
 	assert_problems(&w, "");
-	w.files[0].cls = PF_FILE_DATA;
+	w.files[0].optional = false;
 	w.files[0].size = 10;
 	w.files[0].said = 9;
 	assert_problems(&w, "8 /elsewhere/data/x.lance|/elsewhere/data/x.lance: expected 9 bytes, found 10| aa bb\n");
