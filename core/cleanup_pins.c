@@ -84,14 +84,21 @@ static int judge(const struct pf_answer *a, size_t n, const struct telling *to, 
 	return r;
 }
 
-static int expire(struct pf_line *line, const struct pf_op *ops, const struct telling *to, struct pf_clean_pins *out,
-		  struct pf_why *why)
+/* Due is what was due when the run began. */
+static struct pf_time clock_of(void *arg)
 {
+	return *(struct pf_time *)arg;
+}
+
+static int expire(struct pf_line *line, struct pf_time now, const struct pf_op *ops, const struct telling *to,
+		  struct pf_clean_pins *out, struct pf_why *why)
+{
+	const struct pf_committer_options o = { .clock = clock_of, .clock_arg = &now };
 	struct pf_answer *answers = calloc(out->n_due, sizeof(*answers));
 	struct pf_committer *committer = NULL;
 	size_t n = out->n_due;
 
-	int r = answers ? pf_committer_new(line->branch, NULL, &committer) : -ENOMEM;
+	int r = answers ? pf_committer_new(line->branch, &o, &committer) : -ENOMEM;
 	if (r == 0) {
 		pf_commit_many(committer, ops, n, answers);
 		r = judge(answers, n, to, out, why);
@@ -137,7 +144,7 @@ int pf_cleanup_pins(struct pf_line *line, struct pf_time now, bool dry_run, void
 	if (r == 0)
 		r = list_due(&line->survey->pins, now, &ops, &p);
 	if (r == 0 && p.n_due && !dry_run)
-		r = expire(line, ops, &to, &p, why);
+		r = expire(line, now, ops, &to, &p, why);
 	if (r == 0)
 		r = repair(line, dry_run, &to, &p.guards, why);
 	if (r < 0)
