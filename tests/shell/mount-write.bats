@@ -100,6 +100,23 @@ uuid() {
 	stop
 }
 
+@test "ids are matched whole" {
+	new_pin
+	local name change
+	for name in "${ID%?}" "${ID}0" "${ID%%-*}" "{$ID}" "${ID//-/}" " $ID" "$ID " "urn:uuid:$ID" "$ID~" "$ID.txt" "$ID,expires_at=$T"; do
+		for change in "cat '$P/$name'" "echo $LATER >'$P/$name'" "touch -c -d $LATER '$P/$name'; test -e '$P/$name'" "rm '$P/$name'"; do
+			unchanged bash -c "$change"
+			[[ $status != 0 ]]
+		done
+	done
+	for name in "${ID%?}" "${ID}0" "{$ID}" "${ID//-/}" " $ID" "urn:uuid:$ID" ''; do
+		refused EINVAL '' mkdir "$P/$name,expires_at=$T"
+	done
+	same "$(ls -A "$P")" "$ID"
+	same "$(expiry)" "$T"
+	stop
+}
+
 @test "a table where pins are not enabled, and one we may not write" {
 	stop
 	rm -rf "$TABLE"
@@ -109,8 +126,7 @@ uuid() {
 	stop
 
 	pinctl -d "$TABLE" enable --apply
-	# Modes count for root, too.
-	[[ $(id -u) -ne 0 ]] || under=(setpriv --bounding-set=-dac_override,-dac_read_search)
+	modes_count
 	mount_table
 	new_pin
 	chmod -R a-w "$TABLE"
