@@ -45,7 +45,7 @@ struct pf_file_set {
 	size_t n_slots;
 	uint64_t seed;
 	struct pf_chunk *chunks; /* what paths and intervals are made of */
-	size_t *touched;	 /* files whose count changed in this step */
+	uint32_t *touched;	 /* files whose count changed in this step */
 	size_t n_touched, cap_touched;
 	uint32_t step;
 };
@@ -57,6 +57,9 @@ int64_t pf_file_set_find(const struct pf_file_set *s, uint32_t base, const char 
 
 /* The same, added if it is new: cls, own, optional and said as in `new`, no interval. */
 int64_t pf_file_set_add(struct pf_file_set *s, uint32_t base, const char *path, const struct pf_surveyed_file *new);
+
+/* Make room for n files in all, at once: growing step by step is a good part of the cost of many. 0 or -ENOMEM. */
+int pf_file_set_reserve(struct pf_file_set *s, size_t n);
 
 /*
  * One step: begin; count references of the version up and down (what it has in common with the one before need not be told); then settle, or take

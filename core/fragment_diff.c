@@ -203,10 +203,11 @@ int pf_fragment_diff_see(void *arg, struct pf_wire *w, const struct pf_field *f,
 {
 	struct pf_fragment_diff *d = arg;
 	uint64_t id = 0, old = 0;
-	int r = id_of(w, f, &id, why);
+	bool left = d->was && d->next < d->was->n;
+	int r = left ? id_of(w, f, &id, why) : 0;
 
 	/* Both ascend. If they did not, the same fragment would be told as gone and come: more work, the same sum. */
-	while (r == 0 && d->was && d->next < d->was->n) {
+	while (r == 0 && left && d->next < d->was->n) {
 		r = skip_same(d, w, f);
 		if (r != 0)
 			return r < 0 ? r : 0;

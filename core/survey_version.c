@@ -8,6 +8,9 @@
 #include "flags.h"
 #include "lance.pb-c.h"
 
+/* About what a fragment of one file takes in a manifest. */
+#define FRAGMENT_LEN 96
+
 void pf_held_release(struct pf_held *h)
 {
 	pf_manifest_unref(h->m);
@@ -239,6 +242,15 @@ static struct pf_reader *reader_before(struct pf_taking *t)
 	return &h->file->r;
 }
 
+/* For as many files as the manifest may have more than the one before. */
+static int make_room(struct pf_taking *t, const struct pf_reader *old)
+{
+	struct pf_file_set *set = &t->s->state->set;
+	uint64_t before = old ? old->size : 0;
+
+	return t->r->size > before ? pf_file_set_reserve(set, set->n + (t->r->size - before) / FRAGMENT_LEN) : 0;
+}
+
 /* Read the manifest, and count what differs from the version before, in one pass. */
 static int read_manifest(struct pf_taking *t, struct pf_why *why)
 {
@@ -249,6 +261,8 @@ static int read_manifest(struct pf_taking *t, struct pf_why *why)
 	t->from = &t->s->state->places;
 	pf_fragment_diff_init(&diff, old ? &t->was->fragments : NULL, old, &t->is->fragments, t->r, see_fragment, t);
 	int r = old ? 0 : begin_whole(t);
+	if (r == 0)
+		r = make_room(t, old);
 	if (r == 0)
 		r = pf_manifest_read(t->r, t->name, &t->st, pf_fragment_diff_see, &diff, &t->is->m, why);
 	return r < 0 ? r : pf_fragment_diff_end(&diff, why);
