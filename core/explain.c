@@ -79,8 +79,14 @@ static int check_lost(const struct pf_explain *e, struct pf_why *why)
 	_cleanup_(pf_lost_list_release) struct pf_lost_list lost = { 0 };
 	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
 	struct pf_why inner = PF_WHY_INIT;
+	struct pf_line *line = e->line;
+	uint64_t after = line->none_lost;
 
-	int r = pf_lost_recent(e->line->branch, LOOK_BACK, &lost, &inner);
+	/* Whoever asks after each commit must not read a thousand manifests each time. A table with fewer versions than were seen is another one. */
+	bool seen = after && after <= e->survey->head->version;
+	int r = seen ? pf_lost_find(line->branch, after, &lost, &inner)
+		     : pf_lost_recent(line->branch, LOOK_BACK, &lost, &inner);
+	line->none_lost = r == 0 && lost.n == 0 ? lost.until : 0;
 	if (r < 0)
 		return pf_why_set(why, -EBUSY, "whether pins were lost is not known: %s",
 				  inner.text[0] ? inner.text : strerror(-r));

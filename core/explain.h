@@ -45,7 +45,7 @@ int pf_explain_ask(const struct pf_explain *e, const struct pf_question *q, stru
 
 /*
  * May destructive work trust this? 0, or -EBUSY: the first problem of the window with its pins (pf_retention_verify), else a pin that a writer dropped
- * (pf_lost_recent, by a look of bounded cost).
+ * (pf_lost_recent, by a look of bounded cost; where none was lost before, a look at what is new since).
  */
 int pf_explain_blocked(const struct pf_explain *e, struct pf_why *why);
 

@@ -66,6 +66,7 @@ static int match(struct pf_lines *l, const struct pf_branch_refs *refs)
 			continue;
 		now.v[i].branch = STEAL(old->branch);
 		now.v[i].survey = STEAL(old->survey);
+		now.v[i].none_lost = old->none_lost;
 	}
 	if (r == 0)
 		pf_lines_release(l);
@@ -91,6 +92,7 @@ static int give_up(struct pf_line *line, int err, const struct pf_why *why)
 {
 	pf_survey_free(STEAL(line->survey));
 	pf_branch_free(STEAL(line->branch));
+	line->none_lost = 0;
 	/* Of a branch whose directory is gone nothing is left to need anything. */
 	if (err == -ENOENT)
 		return 0;

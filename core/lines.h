@@ -12,6 +12,8 @@ struct pf_line {
 	struct pf_branch *branch;
 	struct pf_survey *survey; /* NULL if there is nothing to survey */
 	char *unknown;		  /* it could not be read: why; NULL if it was */
+	uint64_t
+		none_lost; /* no pin was lost up to this version, as far as was looked; 0: nobody looked, or some were (pf_explain_blocked) */
 };
 
 struct pf_lines {

@@ -493,6 +493,60 @@ static void test_lost(void **state)
 	close_account(&a);
 }
 
+static void count_opens(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	unsigned *n = arg;
+
+	*n += strcmp(op, "open") == 0;
+}
+
+/* The account after another commit. Returns what it says of being blocked; how many files that took in *opens. */
+static int ask_anew(struct account *a, unsigned *opens)
+{
+	pf_explain_free(a->e);
+	if (pf_lines_refresh(&a->lines, NULL, NULL, NULL) < 0 ||
+	    pf_explain_new(&a->lines, &a->lines.v[0], now, NULL, NULL, &a->e, NULL) < 0)
+		fail();
+	*opens = 0;
+	pf_store_mem_set_hook(a->st, count_opens, opens);
+	int r = pf_explain_blocked(a->e, NULL);
+	pf_store_mem_set_hook(a->st, NULL, NULL);
+	return r;
+}
+
+/* Whoever asks again after each commit has what is new looked at, and what was lost is not forgotten. */
+static void test_lost_since(void **state)
+{
+	struct pf_store *st = NULL;
+	struct account a = { NULL };
+	unsigned opens;
+
+	assert_int_equal(pf_store_mem_new(&st), 0);
+	put_version(st, 1, "0", NULL, NULL);
+	for (uint64_t v = 2; v <= 40; v++)
+		put_version(st, v, "0", NULL, "a");
+	put_file(st, "data/0.lance", 100);
+	put_file(st, "_indices/" BY_ID "/page.lance", 20);
+	open_account(&a, st, NULL);
+	assert_int_equal(ask_anew(&a, &opens), 0);
+	assert_true(opens >= 40);
+	assert_int_equal(ask_anew(&a, &opens), 0);
+	assert_int_equal(opens, 0);
+
+	put_version(st, 41, "0", NULL, "a");
+	assert_int_equal(ask_anew(&a, &opens), 0);
+	assert_in_range(opens, 1, 3); /* version 41, the one before, the transaction */
+
+	table_put(st, &(struct table_version){ .version = 42, .writer = "8.0.1" });
+	assert_int_equal(ask_anew(&a, &opens), -EBUSY);
+	assert_int_equal(ask_anew(&a, &opens), -EBUSY);
+	table_put(st, &(struct table_version){ .version = 43, .writer = "8.0.1" });
+	assert_int_equal(ask_anew(&a, &opens), -EBUSY);
+	put_version(st, 44, "0", NULL, "a");
+	assert_int_equal(ask_anew(&a, &opens), 0);
+	close_account(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -500,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_no_history), cmocka_unit_test(test_fri_json), cmocka_unit_test(test_files),
 		cmocka_unit_test(test_find),	   cmocka_unit_test(test_names),    cmocka_unit_test(test_summary),
 		cmocka_unit_test(test_snapshot),   cmocka_unit_test(test_blocked),  cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_lost_since),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
