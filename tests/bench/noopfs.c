@@ -1,7 +1,7 @@
 /*
- * noopfs FROM MOUNTPOINT: what libfuse itself costs. A file system of the shape of a mount of pinfs, MOUNTPOINT/pins/<name>, whose names
- * and contents are copied from the directory FROM at the start and answered from memory. Low level, several threads, direct_io, and
- * as pinfs has them: zero timeouts, but for the name `pins`, which the kernel may remember.
+ * noopfs [-l] FROM MOUNTPOINT: what libfuse itself costs. A file system of the shape of a mount of pinfs, MOUNTPOINT/pins/<name>, whose names
+ * and contents are copied from the directory FROM at the start and answered from memory; with -l the names alone, and the files are empty. Low level,
+ * several threads, direct_io, and as pinfs has them: zero timeouts, but for the name `pins`, which the kernel may remember.
  *
  * It goes to the background once it is mounted.
  */
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,21 @@ static const struct fuse_lowlevel_ops ops = {
 	.getxattr = do_getxattr,
 };
 
-static void load(struct noop *fs, const char *from)
+static void copy_text(int dir, const char *from, struct file *f)
+{
+	int fd = openat(dir, f->name, O_RDONLY | O_CLOEXEC);
+	f->text = malloc(FILE_MAX);
+	if (!f->text)
+		err(1, "%s", from);
+	ssize_t n = fd < 0 ? -1 : read(fd, f->text, FILE_MAX);
+	if (n < 0)
+		err(1, "%s/%s", from, f->name);
+	close(fd);
+	f->len = (size_t)n;
+	f->text = realloc(f->text, f->len + 1);
+}
+
+static void load(struct noop *fs, const char *from, bool names_only)
 {
 	size_t cap = 0;
 	DIR *d = opendir(from);
@@ -153,16 +168,11 @@ static void load(struct noop *fs, const char *from)
 			cap = cap ? cap * 2 : 64;
 			fs->v = reallocarray(fs->v, cap, sizeof(*fs->v));
 		}
-		int fd = openat(dirfd(d), e->d_name, O_RDONLY | O_CLOEXEC);
-		struct file f = { .name = strdup(e->d_name), .text = malloc(FILE_MAX) };
-		if (!fs->v || !f.name || !f.text)
+		struct file f = { .name = strdup(e->d_name) };
+		if (!fs->v || !f.name)
 			err(1, "%s", from);
-		ssize_t n = fd < 0 ? -1 : read(fd, f.text, FILE_MAX);
-		if (n < 0)
-			err(1, "%s/%s", from, e->d_name);
-		close(fd);
-		f.len = (size_t)n;
-		f.text = realloc(f.text, f.len + 1);
+		if (!names_only)
+			copy_text(dirfd(d), from, &f);
 		fs->v[fs->n++] = f;
 	}
 	closedir(d);
@@ -171,18 +181,20 @@ static void load(struct noop *fs, const char *from)
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
-		errx(2, "usage: noopfs FROM MOUNTPOINT");
+	bool names_only = argc == 4 && strcmp(argv[1], "-l") == 0;
+	if (argc != 3 && !names_only)
+		errx(2, "usage: noopfs [-l] FROM MOUNTPOINT");
+	const char *from = argv[argc - 2], *mountpoint = argv[argc - 1];
 
 	static struct noop fs;
-	load(&fs, argv[1]);
+	load(&fs, from, names_only);
 
 	char *opts[] = { argv[0], (char[]){ "-ofsname=noop" }, NULL };
 	struct fuse_args args = FUSE_ARGS_INIT(2, opts);
 	struct fuse_session *se = fuse_session_new(&args, &ops, sizeof(ops), &fs);
 	struct fuse_loop_config *config = fuse_loop_cfg_create();
 	int r = 1;
-	if (se && config && fuse_set_signal_handlers(se) == 0 && fuse_session_mount(se, argv[2]) == 0) {
+	if (se && config && fuse_set_signal_handlers(se) == 0 && fuse_session_mount(se, mountpoint) == 0) {
 		r = fuse_daemonize(0) == 0 ? fuse_session_loop_mt(se, config) : -1;
 		fuse_session_unmount(se);
 	}
