@@ -17,6 +17,7 @@ from support import BUILD, LONG, ROOT, copy, equal, fixtures, scratch
 import history
 import roaring
 import wire
+from histories import History
 from table import Head, Move
 
 DUMP = os.path.join(BUILD, "tests/fri_dump")
@@ -29,7 +30,9 @@ def cases():
         if fixture.endswith("/fri.lance"):
             yield "%s: every row ends where Lance says" % fixture, fixture_rows, fixture
     yield "v0 histories that Lance made at random (seed %d)" % SEED, chains, "v0"
-    yield "an external history that Lance made", external
+    yield "v0 histories of random tables and their branches (seed %d)" % SEED, histories
+    for form in ("v0", "tagged", "mixed"):
+        yield "an external history that Lance made, %s" % form, external, form
     yield "tagged histories that Lance made at random (seed %d)" % SEED, chains, "tagged"
     yield "mixed histories that Lance made at random (seed %d)" % SEED, chains, "mixed"
     yield "sources of a v0 group that do not ascend", descending
@@ -45,15 +48,15 @@ def cases():
 # --- what both say ----------------------------------------------------------------------------------------------------
 
 
-def dump(at, addresses=None):
+def dump(at, addresses=None, branch=None):
     """What core says of the newest version, with the addresses followed; and its exit status and sentence."""
     given = "\n".join(map(str, addresses or []))
-    done = subprocess.run([DUMP, at], input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([DUMP, at, *([branch] if branch else [])], input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     return (json.loads(done.stdout) if done.returncode == 0 else None), done.returncode, done.stderr
 
 
-def follow(at, addresses):
-    said, status, sentence = dump(at, addresses)
+def follow(at, addresses, branch=None):
+    said, status, sentence = dump(at, addresses, branch)
     assert status == 0, sentence
     return dict(zip(addresses, said["translated"]))
 
@@ -196,22 +199,84 @@ def chain(at, form, dice):
     return records, compare_index(at, before)
 
 
-def external():
+def external(form):
     """Two million rows, every third deleted: bitsets of more than 200 KB in one record."""
     with scratch() as folder:
         at = os.path.join(folder, "t.lance")
         count = 2_000_000
         lance.write_dataset(pa.table({"a": pa.array(range(count), pa.int32())}), at, max_rows_per_file=count // 4)
-        ds = lance.dataset(at)
-        ds.create_scalar_index("a", "BTREE")
-        ds.delete("a % 3 = 0")
+        lance.dataset(at).create_scalar_index("a", "BTREE")
         layouts = layout_of(lance.dataset(at))
-        compact(at, count)
+        if form == "tagged":
+            tag(at)
+        for number, target in enumerate((count // 2, 2 * count)):
+            lance.dataset(at).delete("a %% 3 = %d and a %% %d < 900" % (number, 1000 - 50 * number))
+            layouts.update(layout_of(lance.dataset(at)))
+            compact(at, target)
+            if form == "mixed" and number == 0:
+                tag(at)
         said, status, sentence = dump(at)
         assert status == 0, sentence
         assert said["history"]["external"], "it is inline"
-        sample = random.Random(SEED).sample(all_addresses(layouts), 20_000)
-        compare_v0(at, sample)
+        legacy = [record["stamp"] is not None for record in said["history"]["records"]]
+        equal(legacy, {"v0": [True, True], "tagged": [False, False], "mixed": [True, False]}[form], "legacy records")
+        if form == "v0":
+            compare_v0(at, random.Random(SEED).sample(all_addresses(layouts), 20_000))
+        else:
+            compare_parts(at, count)
+
+
+def compare_parts(at, count):
+    """Some parts of the table that external() made, whose rows were in order."""
+    ds = lance.dataset(at)
+    for first in (0, count // 4 - 2000, count // 2 + 31, count - 4000):
+        part = "a >= %d and a < %d" % (first, first + 4000)
+        scanner = lambda **options: ds.scanner(columns=["a"], filter=part, with_row_address=True, **options)
+        scanned, by_index = places(scanner(use_scalar_index=False)), places(scanner(fast_search=True))
+        assert len(scanned) > 1000, len(scanned)
+        equal(by_index, scanned, "Lance's index")
+        before = {value: value // (count // 4) << 32 | value % (count // 4) for value in range(first, first + 4000)}
+        ours, now = follow(at, list(before.values())), set(scanned.values())
+        for value, address in before.items():
+            if value in scanned:
+                equal(ours[address], scanned[value], "the place of row %d" % value)
+            else:
+                assert ours[address] not in now, "row %d is deleted, and is at %r" % (value, ours[address])
+
+
+def histories():
+    """Every address that any version of a line has ever had."""
+    records = 0
+    for number in range(2 * ROUNDS):
+        weights = {"compact": 12, "index": 8, "tagged": 0, "overwrite": 0.2, "branch": 1, "merge_column": 0, "detached": 0}
+        with scratch() as folder:
+            made = History(folder, "fri %d" % (SEED + number), others=0.2, weights=weights)
+            for step in ("append", "index", "append", "index", "compact", "compact"):
+                made.step(step)
+            made.run(18)
+            try:
+                records += sum(history_of_line(made.at, name) for name in [None, *made.branches()])
+            except Exception as error:
+                raise AssertionError(str(made)) from error
+    assert records >= ROUNDS, "%d records" % records
+
+
+def history_of_line(at, name):
+    """How many records its history has."""
+    ds = lance.dataset(at)
+    line = ds.checkout_version((name, None)) if name else ds
+    said, status, sentence = dump(at, branch=name)
+    assert status == 0, sentence
+    if "history" not in said:
+        return 0
+    layouts = {}
+    for entry in line.versions():
+        layouts.update(layout_of(line.checkout_version((name, entry["version"]))))
+    addresses = all_addresses(layouts)
+    theirs = line.remap_row_addrs(pa.array(addresses, pa.uint64())).to_pylist()
+    ours = follow(at, addresses, name)
+    equal([ours[address] for address in addresses], theirs, "addresses")
+    return len(said["history"]["records"])
 
 
 def descending():

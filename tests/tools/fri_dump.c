@@ -1,7 +1,7 @@
 /*
- * What core makes of the fragment reuse index of a table's newest version, for tests that ask Lance the same.
+ * What core makes of the fragment reuse index of the newest version of a table or branch, for tests that ask Lance the same.
  *
- *   fri_dump TABLE < ADDRESSES
+ *   fri_dump TABLE [BRANCH] < ADDRESSES
  *
  * The history and the index entries, as JSON; and the addresses on stdin, one a line, followed through it (null: gone).
  *
@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/branch.h"
-#include "core/fri.h"
+#include "core/fri_branch.h"
 #include "core/render.h"
 
 static void put_digests(json_t *o, const char *key, const struct pf_digest *v, size_t n)
@@ -115,7 +114,7 @@ static int dump_translated(const struct pf_fri *f, json_t **out, struct pf_why *
 	return 0;
 }
 
-static int dump(const char *path, json_t **out, struct pf_why *why)
+static int dump(const char *path, const char *name, json_t **out, struct pf_why *why)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = NULL;
 	_cleanup_(pf_branch_freep) struct pf_branch *branch = NULL;
@@ -128,7 +127,7 @@ static int dump(const char *path, json_t **out, struct pf_why *why)
 	pf_json_put(&o, "indices", indices);
 	int r = pf_store_local_open(path, &st, why);
 	if (r == 0)
-		r = pf_branch_open(st, NULL, &branch, why);
+		r = pf_branch_open(st, name, &branch, why);
 	if (r == 0)
 		r = pf_branch_head(branch, &m, why);
 	if (r == 0)
@@ -141,7 +140,7 @@ static int dump(const char *path, json_t **out, struct pf_why *why)
 	if (r < 0)
 		return r;
 	pf_json_put(&o, "version", pf_json_u64(m->version));
-	r = pf_fri_read(st, "", m, NULL, &f, why);
+	r = pf_fri_read_branch(branch, m, &f, why);
 	if (r == -ENODATA) {
 		*out = STEAL(o);
 		return 0;
@@ -163,11 +162,11 @@ int main(int argc, char **argv)
 	struct pf_why why = PF_WHY_INIT;
 	json_t *o = NULL;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: fri_dump TABLE\n");
+	if (argc != 2 && argc != 3) {
+		fprintf(stderr, "usage: fri_dump TABLE [BRANCH]\n");
 		return 2;
 	}
-	int r = dump(argv[1], &o, &why);
+	int r = dump(argv[1], argv[2], &o, &why);
 	if (r < 0) {
 		fprintf(stderr, "fri_dump: %s (%d)\n", why.text, r);
 		return 1;
