@@ -4,8 +4,8 @@
  * Run a command, count its system calls over all its threads, and let something happen at the Nth:
  *
  *   -k         the command is killed (kill -9) before the call
- *   -e ERRNO   the call does nothing and fails with this number; -a: it is done, and reported as failed (not writes: no kernel does that to
- *              them); -f: so are all that follow
+ *   -e ERRNO   the call does nothing and fails with this number; -a: it is done, and reported as failed (not what goes on in a file or a
+ *              directory, where no kernel then has moved on); -f: so are all that follow
  *   -s         a write or copy does half of it
  *   -p FILE    the thread is held before the call: FILE is made, and it goes on when FILE is gone
  *   -d DIR     count only calls on storage, on what is in this directory (an absolute path without links)
@@ -142,9 +142,10 @@ static void halve(pid_t tid, uint64_t nr)
 }
 #endif
 
-static bool writes(uint64_t nr)
+/* What goes on from where the last such call ended. */
+static bool moves_on(uint64_t nr)
 {
-	return nr == SYS_write || nr == SYS_pwrite64 || nr == SYS_copy_file_range;
+	return nr == SYS_write || nr == SYS_copy_file_range || nr == SYS_read || nr == SYS_getdents64;
 }
 
 static void touch(const char *file)
@@ -166,7 +167,7 @@ static void act(pid_t tid, const struct __ptrace_syscall_info *info)
 	case FAIL:
 		if (!opt.after)
 			skip(tid);
-		else if (writes(info->entry.nr))
+		else if (moves_on(info->entry.nr))
 			break;
 		now.failing = tid;
 		break;
