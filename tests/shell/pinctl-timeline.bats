@@ -152,3 +152,12 @@ window                                           \\-------/
 	[ -z "$output" ]
 	got 1 -b nobody timeline
 }
+
+@test "timeline: a tag that cannot be read may keep more than is drawn: exit 3" {
+	use tags
+	printf '{' >"$PINFS_DATASET/_refs/tags/moved.json"
+	got 3 timeline
+	one_sentence
+	[[ $stderr == "pinctl: more may be kept: \"_refs/tags/moved.json\": "* ]]
+	[[ $output == *"5 versions, 3 kept"* ]]
+}

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/lines.h"
 #include "core/timeline.h"
 
 #define WIDTH	  80
@@ -143,46 +142,28 @@ static int draw(const struct ctl *c, const struct args *a, struct pf_timeline_in
 	return r;
 }
 
-/* The versions of the branch, what keeps them, and a picture of both. */
-static int show(struct ctl *c, const struct args *a, struct pf_timeline_input *in, struct pf_why *why)
-{
-	_cleanup_(pf_lines_release) struct pf_lines lines = { NULL };
-	_cleanup_(pf_needs_release) struct pf_needs needs = { NULL, 0 };
-	_cleanup_(pf_retention_freep) struct pf_retention *kept = NULL;
-
-	pf_lines_init(&lines, c->store);
-	int r = pf_lines_refresh(&lines, NULL, NULL, why);
-	if (r < 0)
-		return r;
-	struct pf_line *line = pf_lines_find(&lines, in->branch);
-	if (line && line->unknown)
-		return pf_why_set(why, -EBADMSG, "%s", line->unknown);
-	if (!line || !line->survey)
-		return pf_why_set(why, -ENOENT, "branch %s has no versions", ctl_branch(c));
-	r = pf_lines_needs(&lines, line, &needs);
-	if (r == 0)
-		r = pf_retention_new(
-			&(struct pf_retention_input){
-				.survey = line->survey, .branches = needs.v, .n_branches = needs.n, .now = in->now },
-			&kept);
-	in->survey = line->survey;
-	in->kept = kept;
-	return r < 0 ? r : draw(c, a, in, why);
-}
-
 int cmd_timeline(struct ctl *c, const struct args *a)
 {
-	struct pf_timeline_input in = { .now = pf_time_now() };
+	_cleanup_(account_close) struct account account = { .e = NULL };
+	struct pf_timeline_input in = { .width = 0 };
 	struct pf_why why = PF_WHY_INIT;
 
 	if (c->json && args_value(a, "svg"))
 		return ctl_usage("--json and --svg: one of them");
 	int r = take_width(a, &in.width, &why);
 	if (r == 0)
-		r = ctl_open(c, &why);
+		r = account_open(c, &account, &why);
 	if (r < 0)
 		return ctl_fail(r, &why);
+	in.survey = account.e->survey;
+	in.kept = account.e->kept;
 	in.branch = pf_branch_name(c->branch);
-	r = show(c, a, &in, &why);
-	return r < 0 ? ctl_fail(r, &why) : 0;
+	in.now = account.e->now;
+	r = draw(c, a, &in, &why);
+	if (r < 0)
+		return ctl_fail(r, &why);
+	const char *unknown = pf_explain_unknown_versions(account.e);
+	if (unknown)
+		ctl_say("more may be kept: %s", unknown);
+	return unknown ? EXIT_DAMAGE : 0;
 }
