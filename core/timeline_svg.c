@@ -6,10 +6,11 @@
 #include "timeline.h"
 
 /* One cell of the layout, in pixels: a character of the font below is a bit narrower. */
-#define CELL   8
-#define ROW    26
-#define MARGIN 24
-#define STRIP  22 /* height of the row of versions */
+#define CELL	   8
+#define ROW	   26
+#define MARGIN	   24
+#define STRIP	   22 /* height of the row of versions */
+#define WINDOW_MIN 12 /* cells that the length of the window takes */
 
 /* Of each class, on light and on dark paper. */
 static const struct {
@@ -216,9 +217,10 @@ static void draw_window(struct svg *s)
 	snprintf(words, sizeof(words), "%" PRIu64 " version%s", t->window_versions, t->window_versions == 1 ? "" : "s");
 	put_label(s, MARGIN, "soft", "window");
 	put(s, "<path class=\"line\" d=\"M%zu %zuv4H%zuv-4\"/>\n", from, s->y, to);
-	put(s, "<text class=\"soft\" text-anchor=\"%s\" x=\"%zu\" y=\"%zu\">%s</text>\n",
-	    to - from < 12 * CELL ? "end" : "middle", to - from < 12 * CELL ? to : from + (to - from) / 2,
-	    s->y + ROW / 2 + 4, words);
+	/* Under it, or left of it if it is too short. */
+	bool under = to - from >= WINDOW_MIN * CELL || pf_timeline_x(t, t->window) < WINDOW_MIN;
+	put(s, "<text class=\"soft\" text-anchor=\"%s\" x=\"%zu\" y=\"%zu\">%s</text>\n", under ? "middle" : "end",
+	    under ? from + (to - from) / 2 : from - CELL, s->y + ROW / 2 + 4, words);
 	s->y += ROW;
 }
 

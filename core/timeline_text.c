@@ -171,22 +171,27 @@ static void draw_versions(struct drawing *d)
 	end_line(d);
 }
 
+/* Its length stands in it, or left of it if it is too short. */
 static void draw_window(struct drawing *d)
 {
 	const struct pf_timeline *t = d->t;
-	size_t from = chart(d) + pf_timeline_x(t, t->window), room = last_x(d) - from;
+	size_t from = chart(d) + pf_timeline_x(t, t->window), to = last_x(d);
 	char words[64];
 
-	if (!t->has_window || room == 0)
+	if (!t->has_window)
 		return;
-	snprintf(words, sizeof(words), " %" PRIu64 " versions ", t->window_versions);
-	size_t width = strlen(words);
+	snprintf(words, sizeof(words), " %" PRIu64 " version%s ", t->window_versions,
+		 t->window_versions == 1 ? "" : "s");
+	size_t width = strlen(words), at = from + (to - from + 1 - width) / 2;
+	bool inside = from + width < to;
 	text(d, 0, "window", "2");
+	if (!inside && chart(d) + width <= from + 1)
+		text(d, from - width + 1, words + 1, "2");
 	go_to(d, from);
-	sign(d, WINDOW_START);
-	size_t at = from + (room + 1 - (width < room ? width : 0)) / 2;
-	while (d->x < last_x(d)) {
-		if (d->x == at && width < room)
+	if (from < to)
+		sign(d, WINDOW_START);
+	while (d->x < to) {
+		if (inside && d->x == at)
 			text(d, at, words, "2");
 		else
 			sign(d, JOIN);

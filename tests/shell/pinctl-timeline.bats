@@ -70,7 +70,7 @@ main; head $((v + 3)); $((v + 3)) versions, 3 kept; 2 pins
 
 version          1       3       5       7       9       11
                  o---o---o---o---o---o---o---o---*---*---@
-window                                           \\-------/
+window                                3 versions \\-------/
 01234567 gr??er                                  |------->          3h left
 01234567                                             |===>          60m overdue
 

@@ -134,9 +134,8 @@ static int draw(const struct ctl *c, const struct args *a, struct pf_timeline_in
 		return r;
 	if (svg)
 		return draw_svg(c, &t, svg, why);
-	if (c->json)
-		return ctl_print_json(pf_json_timeline(in, &t)) ? -ENOMEM : 0;
-	r = pf_timeline_text(&t, in->ascii, is_coloured(), &text);
+	json_auto_t *o = c->json ? pf_json_timeline(in, &t) : NULL;
+	r = c->json ? pf_json_text(o, &text) : pf_timeline_text(&t, in->ascii, is_coloured(), &text);
 	if (r == 0)
 		fwrite(text.data, 1, text.len, stdout);
 	return r;
