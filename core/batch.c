@@ -3,15 +3,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
+#include "backoff.h"
 #include "flags.h"
 #include "publish.h"
 
-#define SETTLE_TRIES   5
-#define BACKOFF_FREE   3 /* lost races before the first pause */
-#define BACKOFF_MAX_MS 64
+#define SETTLE_TRIES 5
 #define WATCH_MS                                                                                                       \
 	250 /* tables with V1 names only: a migration, even on a busy machine, is faster from one name to the next */
 
@@ -229,24 +226,11 @@ static int publish(struct work *w, struct pf_manifest **out, struct pf_why *why)
 	return pf_publish(w->batch->branch, &p, out, why);
 }
 
-/* After a few races that are retried at once, wait a random time: the others are as busy as we are. */
-static void back_off(unsigned lost)
-{
-	uint32_t random;
-
-	if (lost <= BACKOFF_FREE)
-		return;
-	unsigned limit_ms = lost - BACKOFF_FREE < 6 ? 1u << (lost - BACKOFF_FREE) : BACKOFF_MAX_MS;
-	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-		random = lost; /* any spread will do */
-	nanosleep(&(struct timespec){ .tv_nsec = (long)(random % (limit_ms * 1000)) * 1000 }, NULL);
-}
-
 /* pf_publish could not tell. Look again, a few times. Returns as pf_publish. */
 static int settle(struct work *w, struct pf_manifest **out, struct pf_why *why)
 {
 	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
-		back_off(BACKOFF_FREE + i);
+		pf_back_off(PF_BACKOFF_FREE + i);
 		int r = pf_publish_settle(w->batch->branch, w->head->version + 1, w->head->version, w->uuid, out, NULL);
 		if (r != -EINPROGRESS)
 			return r > 0 ? 0 : -ESTALE;
@@ -347,7 +331,7 @@ void pf_batch_run(const struct pf_batch *b)
 	pf_uuid_new(&u);
 	pf_uuid_format(&u, w.uuid);
 	for (unsigned lost = 0; lost < b->options->attempts; lost++) {
-		back_off(lost);
+		pf_back_off(lost);
 		if (attempt(&w, lost) == 0)
 			break;
 	}

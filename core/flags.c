@@ -87,3 +87,16 @@ int pf_flags_writable(uint64_t writer, struct pf_why *why)
 		return refuse(why, -EOPNOTSUPP, "read-only: writer feature bits that pinfs does not support", lacking);
 	return 0;
 }
+
+/* Bits 0 to 5, 7, 8, 10, 11, 14 and 15, and ours. Of 2 and 5 nothing has to be kept. */
+static const uint64_t committable = 0x1bf | BIT(10) | BIT(11) | BIT(14) | BIT(15);
+
+int pf_flags_committable(const struct pf_manifest *m, struct pf_why *why)
+{
+	uint64_t lacking = (m->reader_flags | m->writer_flags) & ~(committable | PF_FLAG_PINS);
+
+	if (lacking)
+		return refuse(why, -EOPNOTSUPP, "work cannot be committed: feature bits that pinfs does not maintain",
+			      lacking);
+	return 0;
+}

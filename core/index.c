@@ -18,7 +18,7 @@ static void reading_release(struct reading *rd)
 	pf_indices_release(&rd->list);
 }
 
-static void index_release(struct pf_index *x)
+void pf_index_release(struct pf_index *x)
 {
 	free(x->name);
 	free(x->fields);
@@ -29,7 +29,7 @@ static void index_release(struct pf_index *x)
 void pf_indices_release(struct pf_indices *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		index_release(&l->v[i]);
+		pf_index_release(&l->v[i]);
 	free(l->v);
 	*l = (struct pf_indices){ 0 };
 }
@@ -163,6 +163,21 @@ static int take_u32(const struct pf_field *f, uint32_t *out, struct pf_why *why)
 	return r;
 }
 
+/* How many numbers there are, packed or not. */
+static int count_covering(struct pf_wire *w, const struct pf_field *f, struct pf_index *x, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT;
+
+	if (f->type == PF_WIRE_VARINT) {
+		x->n_covering++;
+		return 0;
+	}
+	int r = take_bytes(w, f, &raw, why);
+	for (size_t i = 0; r == 0 && i < raw.len; i++)
+		x->n_covering += (raw.data[i] & 0x80) == 0;
+	return r;
+}
+
 static int take_member(struct pf_wire *w, const struct pf_field *f, struct pf_index *x, struct pf_why *why)
 {
 	uint32_t v = 0;
@@ -187,6 +202,11 @@ static int take_member(struct pf_wire *w, const struct pf_field *f, struct pf_in
 		r = take_u32(f, &v, why);
 		x->index_version = (int32_t)v;
 		return r;
+	case LANCE__INDEX_METADATA__FIELD__CREATED_AT:
+		x->has_created_at = true;
+		return pf_wire_u64(f, &x->created_at, why);
+	case LANCE__INDEX_METADATA__FIELD__COVERING_FIELDS:
+		return count_covering(w, f, x, why);
 	case LANCE__INDEX_METADATA__FIELD__FILES:
 		return take_size(w, f, x, why);
 	case LANCE__INDEX_METADATA__FIELD__BASE_ID:
@@ -232,24 +252,38 @@ static int take_index(struct reading *rd, const struct pf_field *entry, struct p
 	return 0;
 }
 
-int pf_indices_decode(struct pf_reader *r, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why)
+int pf_indices_take(struct pf_reader *r, uint64_t off, uint64_t len, uint32_t number, struct pf_indices *out,
+		    struct pf_why *why)
 {
 	_cleanup_(reading_release) struct reading rd = { .cap = 0 };
-	struct pf_why inner = PF_WHY_INIT;
 	struct pf_field f;
-	int e = 0;
+	int e;
 
-	pf_wire_init(&rd.w, r, m->index.off, m->index.len);
-	while (m->index.present && (e = pf_wire_next(&rd.w, &f, &inner)) > 0) {
-		if (f.number == LANCE__INDEX_SECTION__FIELD__INDICES)
-			e = take_index(&rd, &f, &inner);
+	pf_wire_init(&rd.w, r, off, len);
+	while ((e = pf_wire_next(&rd.w, &f, why)) > 0) {
+		if (f.number == number)
+			e = take_index(&rd, &f, why);
 		if (e < 0)
-			break;
+			return e;
 	}
 	if (e < 0)
-		return pf_why_set(why, e, "index section: %s", inner.text[0] ? inner.text : strerror(-e));
+		return e;
 	*out = rd.list;
 	rd.list = (struct pf_indices){ 0 };
+	return 0;
+}
+
+int pf_indices_decode(struct pf_reader *r, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why)
+{
+	struct pf_why inner = PF_WHY_INIT;
+	struct pf_indices l = { 0 };
+	int e = 0;
+
+	if (m->index.present)
+		e = pf_indices_take(r, m->index.off, m->index.len, LANCE__INDEX_SECTION__FIELD__INDICES, &l, &inner);
+	if (e < 0)
+		return pf_why_set(why, e, "index section: %s", inner.text[0] ? inner.text : strerror(-e));
+	*out = l;
 	return 0;
 }
 
@@ -310,4 +344,22 @@ bool pf_index_usable(const struct pf_index *x)
 		if (strcasecmp(slash + 1, readers[i].message) == 0)
 			return x->index_version <= readers[i].version;
 	return false;
+}
+
+static bool ends_in(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+bool pf_index_has_addresses(const struct pf_index *x)
+{
+	const char *type = x->details_type, *slash = type ? strrchr(type, '/') : NULL;
+
+	if (!type)
+		return false;
+	return ends_in(type, "ZoneMapIndexDetails") || ends_in(type, "BloomFilterIndexDetails") ||
+	       (slash && strcasecmp(slash + 1, "lance.index.pb.FMIndexDetails") == 0) ||
+	       (ends_in(type, "BTreeIndexDetails") && x->index_version >= 1);
 }

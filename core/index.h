@@ -15,7 +15,8 @@ struct pf_index {
 	char uuid[PF_UUID_TEXT]; /* of _indices/<uuid>/ */
 	char *name;
 	int32_t *fields;
-	size_t n_fields;
+	size_t n_fields;   /* the columns it is keyed on, then those that it only carries */
+	size_t n_covering; /* how many of the latter */
 	uint64_t dataset_version;
 	bool has_bitmap;	   /* the field is there and not empty */
 	struct pf_buf bitmap;	   /* as stored; pf_bitmap_decode */
@@ -24,6 +25,8 @@ struct pf_index {
 	bool has_base;
 	uint32_t base_id;
 	int32_t index_version;
+	bool has_created_at;
+	uint64_t created_at; /* milliseconds since 1970 */
 	uint64_t files_size; /* of the files that it lists, together; 0 if it lists none */
 	uint64_t off, len;   /* the whole entry, tag and length included, in the manifest file: for verbatim copies */
 };
@@ -40,9 +43,17 @@ struct pf_indices {
  */
 int pf_indices_read(struct pf_store *st, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why);
 void pf_indices_release(struct pf_indices *l);
+void pf_index_release(struct pf_index *x);
 
 /* The same, where the manifest's file is at hand: r reads it. The sentence does not name it. */
 int pf_indices_decode(struct pf_reader *r, const struct pf_manifest *m, struct pf_indices *out, struct pf_why *why);
+
+/* IndexMetadata messages that are the field `number` of the message at [off, off + len) of r. */
+int pf_indices_take(struct pf_reader *r, uint64_t off, uint64_t len, uint32_t number, struct pf_indices *out,
+		    struct pf_why *why);
+
+/* Whether what the index answers are row addresses, also on a table with stable row ids (Lance 14: by type and version). */
+bool pf_index_has_addresses(const struct pf_index *x);
 
 /* By name alone, as Lance's trim judges. */
 bool pf_index_is_system(const struct pf_index *x);

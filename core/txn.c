@@ -257,12 +257,10 @@ static int read_inline(struct pf_store *st, const struct pf_manifest *m, struct 
 	return r;
 }
 
-static int read_file(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_txn *out,
-		     struct pf_why *why)
+static int open_file(struct pf_store *st, const char *dir, const struct pf_manifest *m, char quoted[PF_QUOTE_TEXT],
+		     struct pf_file **out, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf name = PF_BUF_INIT;
-	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
-	char quoted[PF_QUOTE_TEXT];
 	const char *base = m->transaction_file;
 
 	if (strchr(base, '/') || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
@@ -276,12 +274,24 @@ static int read_file(struct pf_store *st, const char *dir, const struct pf_manif
 	if (!path)
 		return -ENOMEM;
 	pf_text_quote(path, name.len, quoted);
-	r = pf_store_open(st, path, &file);
+	r = pf_store_open(st, path, out);
 	if (r == -ENOENT)
 		return pf_why_set(why, r, "%s: its transaction file %s is missing", m->name, quoted);
 	if (r < 0)
 		return pf_why_set(why, r == -EISDIR || r == -ENAMETOOLONG ? -EBADMSG : r,
 				  "%s: its transaction file %s: %s", m->name, quoted, strerror(-r));
+	return 0;
+}
+
+static int read_file(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_txn *out,
+		     struct pf_why *why)
+{
+	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
+	char quoted[PF_QUOTE_TEXT];
+
+	int r = open_file(st, dir, m, quoted, &file, why);
+	if (r < 0)
+		return r;
 	r = pf_txn_decode(&file->r, 0, file->r.size, quoted, out, why);
 	if (r == 0)
 		out->from = "file";
@@ -296,6 +306,35 @@ int pf_txn_read(struct pf_store *st, const char *dir, const struct pf_manifest *
 	if (m->transaction_file)
 		return read_file(st, dir, m, out, why);
 	return pf_why_set(why, -ENODATA, "%s names no transaction", m->name);
+}
+
+int pf_txn_bytes(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_buf *out,
+		 struct pf_why *why)
+{
+	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
+	uint64_t off = m->transaction.off, len = m->transaction.len;
+	char quoted[PF_QUOTE_TEXT];
+	int r;
+
+	if (m->transaction.present)
+		r = pf_manifest_reopen(st, m, &file, why);
+	else if (m->transaction_file)
+		r = open_file(st, dir, m, quoted, &file, why);
+	else
+		r = pf_why_set(why, -ENODATA, "%s names no transaction", m->name);
+	if (r < 0)
+		return r;
+	if (!m->transaction.present) {
+		off = 0;
+		len = file->r.size;
+	}
+	r = pf_buf_reserve(out, (size_t)len);
+	if (r == 0 && len)
+		r = file->r.read(&file->r, off, out->data + out->len, (size_t)len);
+	if (r < 0)
+		return pf_why_set(why, r, "cannot read the transaction of %s: %s", m->name, strerror(-r));
+	out->len += (size_t)len;
+	return 0;
 }
 
 /* A protobuf-c message as field `number`. */

@@ -1,6 +1,6 @@
 /*
  * Transactions, as far as pins need them: who committed a version, what kind of operation it was, and our PinOperation beside an empty
- * UpdateConfig (design: section 1). The operation of others is never decoded.
+ * UpdateConfig (design: section 1). The operations of others are decoded elsewhere (operation.h).
  */
 #ifndef PF_TXN_H
 #define PF_TXN_H
@@ -46,6 +46,10 @@ const char *pf_txn_operation_name(unsigned operation, char buf[32]);
  */
 int pf_txn_read(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_txn *out,
 		struct pf_why *why);
+
+/* Append the Transaction message itself, from the same places. */
+int pf_txn_bytes(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_buf *out,
+		 struct pf_why *why);
 
 /* Decode a Transaction message (`where` names it in sentences). Operations are skipped, not read; an empty message is damage. */
 int pf_txn_decode(struct pf_reader *r, uint64_t off, uint64_t len, const char *where, struct pf_txn *out,

@@ -1,0 +1,260 @@
+/* Operations that bring a schema: Overwrite, Merge, Project. */
+#include "apply_parts.h"
+
+#include <inttypes.h>
+
+#include "lance.pb-c.h"
+#include "row_ids.h"
+#include "text.h"
+
+static int set_schema(struct pf_next *x, const struct pf_operation *o, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
+	int r = 0;
+
+	if (o->schema.n == 0)
+		return pf_why_set(why, -EINVAL, "it has no schema");
+	for (size_t i = 0; i < o->schema.n; i++)
+		for (size_t k = 0; k < i; k++)
+			if (o->schema.v[k].id == o->schema.v[i].id)
+				return pf_why_set(why, -EINVAL, "its schema has the field id %" PRId32 " twice",
+						  o->schema.v[i].id);
+	for (size_t i = 0; r == 0 && i < o->schema.n; i++)
+		r = pf_put_span(&b, LANCE__MANIFEST__FIELD__FIELDS, o->schema.v[i].message);
+	return r < 0 ? r : pf_next_set_field(x, LANCE__MANIFEST__FIELD__FIELDS, &b);
+}
+
+int pf_apply_overwrite(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf metadata = PF_BUF_INIT;
+
+	if (o->n_bases)
+		return pf_why_set(why, -EINVAL, "it brings base paths, which only the first version of a table can");
+	/* Ids are given out before the old fragments go, so that none is used twice. */
+	int r = set_schema(x, o, why);
+	size_t n_old = x->roster.n;
+	for (size_t i = 0; r == 0 && i < o->added.n; i++)
+		r = pf_apply_add_new(a, x, &o->added.v[i], false, why);
+	if (r == 0)
+		r = pf_buf_add(&metadata, o->schema_metadata.data, o->schema_metadata.len);
+	if (r == 0)
+		r = pf_next_set_field(x, LANCE__MANIFEST__FIELD__SCHEMA_METADATA, &metadata);
+	if (r == 0)
+		r = pf_apply_edit_map(x, LANCE__MANIFEST__FIELD__CONFIG, &o->config, why);
+	if (r < 0)
+		return r;
+	if (n_old)
+		memmove(x->roster.v, x->roster.v + n_old, (x->roster.n - n_old) * sizeof(*x->roster.v));
+	x->roster.n -= n_old;
+	x->fragments_changed = true;
+	while (x->n_entries > 0)
+		pf_next_drop_entry(x, x->n_entries - 1);
+	return 0;
+}
+
+/* Of one slot: its files without those no column of which is left. Lance walks all fragments. */
+static int project_slot(struct pf_next *x, struct pf_slot *slot, const struct pf_schema *s, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf was = PF_BUF_INIT, message = PF_BUF_INIT, files = PF_BUF_INIT;
+	_cleanup_(pf_fragment_release) struct pf_fragment f = { 0 };
+	const struct pf_dress d = { .files = &files };
+	bool changed = false;
+
+	int r = pf_next_load(x, slot, &was, why);
+	if (r == 0)
+		r = pf_fragment_decode(PF_SPAN_OF(&was), &f, why);
+	if (r == 0)
+		r = pf_apply_live_files(&f, s, &files, &changed);
+	if (r < 0 || !changed)
+		return r;
+	r = pf_apply_dress(x, &f, &d, &message, why);
+	return r < 0 ? r : pf_next_replace_fragment(x, slot, PF_SPAN_OF(&message), why);
+}
+
+int pf_apply_project(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
+{
+	int r = set_schema(x, o, why);
+
+	for (size_t i = 0; r == 0 && i < x->roster.n; i++)
+		r = project_slot(x, &x->roster.v[i], &o->schema, why);
+	return r < 0 ? r : pf_apply_retain_indices(x, &o->schema, why);
+}
+
+/* A fragment of a Merge, and what it was. */
+struct merged {
+	const struct pf_fragment *is;
+	struct pf_slot *slot; /* NULL: new */
+};
+
+/* Existing fragments come first, each once; whatever follows is new. */
+static int sort_out(const struct pf_operation *o, struct pf_next *x, struct merged *v, struct pf_why *why)
+{
+	_cleanup_(pf_freep) bool *seen = calloc(x->roster.n ? x->roster.n : 1, sizeof(*seen));
+	size_t old = 0;
+
+	if (!seen)
+		return -ENOMEM;
+	for (size_t i = 0; i < o->added.n; i++) {
+		struct pf_slot *s = pf_roster_find(&x->roster, o->added.v[i].id);
+		v[i].is = &o->added.v[i];
+		if (s && seen[s - x->roster.v] && s->id != 0)
+			return pf_why_set(why, -EINVAL, "it has fragment %" PRIu64 " twice", s->id);
+		if (!s || seen[s - x->roster.v])
+			continue;
+		if (old != i)
+			return pf_why_set(why, -EINVAL, "it has new fragments before fragment %" PRIu64, s->id);
+		seen[s - x->roster.v] = true;
+		v[i].slot = s;
+		old++;
+	}
+	if (old == x->roster.n)
+		return 0;
+	for (size_t i = 0; i < x->roster.n; i++)
+		if (!seen[i])
+			return pf_why_set(why, -EINVAL, "it lacks fragment %" PRIu64 ": it must have all fragments",
+					  x->roster.v[i].id);
+	return 0;
+}
+
+/* The columns that are answered for by another file than before. */
+static int note_rewritten(const struct pf_fragment *was, const struct pf_fragment *is, struct pf_rewrites *l)
+{
+	_cleanup_(pf_numbers_release) struct pf_numbers fields = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < is->n_files; i++) {
+		for (size_t k = 0; r == 0 && k < is->files[i].n_fields; k++) {
+			int32_t id = is->files[i].fields[k];
+			bool had = false, same = false;
+			for (size_t j = 0; id >= 0 && j < was->n_files; j++) {
+				if (!pf_data_file_has(&was->files[j], id))
+					continue;
+				had = true;
+				same |= pf_span_eq(was->files[j].path, is->files[i].path);
+			}
+			if (had && !same)
+				r = pf_numbers_add(&fields, (uint64_t)id);
+		}
+	}
+	if (r < 0 || fields.n == 0)
+		return r;
+	struct pf_rewritten *v = reallocarray(l->v, l->n + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	l->v = v;
+	v[l->n++] = (struct pf_rewritten){ is->id, fields };
+	fields = (struct pf_numbers){ 0 };
+	return 0;
+}
+
+static int merge_old(const struct pf_apply *a, struct pf_next *x, const struct merged *m, struct pf_rewrites *rewritten,
+		     int32_t *max_field, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT, message = PF_BUF_INIT, updated = PF_BUF_INIT;
+	_cleanup_(pf_fragment_release) struct pf_fragment was = { 0 };
+	struct pf_dress d = { 0 };
+
+	int r = pf_next_load(x, m->slot, &bytes, why);
+	if (r == 0)
+		r = pf_fragment_decode(PF_SPAN_OF(&bytes), &was, why);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < was.n_files; i++)
+		for (size_t k = 0; k < was.files[i].n_fields; k++)
+			*max_field = was.files[i].fields[k] > *max_field ? was.files[i].fields[k] : *max_field;
+	if (was.physical_rows != m->is->physical_rows)
+		return pf_why_set(why, -EINVAL, "it changes fragment %" PRIu64 " from %" PRIu64 " rows to %" PRIu64,
+				  was.id, was.physical_rows, m->is->physical_rows);
+	if (x->stable && m->is->row_ids.kind == PF_LINEAGE_NONE)
+		return pf_why_set(why, -EINVAL, "it takes the row ids of fragment %" PRIu64 " away", was.id);
+	if (m->is->has_overlays)
+		return pf_why_set(why, -EINVAL,
+				  "fragment %" PRIu64 " has overlays (feature bit 6), which pinfs does not write",
+				  was.id);
+	bool same = pf_fragment_same_files(&was, m->is);
+	for (size_t i = 0; r == 0 && !same && i < m->is->n_files; i++)
+		r = pf_apply_check_file(a, x, &m->is->files[i], why);
+	if (r == 0)
+		r = note_rewritten(&was, m->is, rewritten);
+	if (r == 0 && x->stable && !same) {
+		r = pf_row_versions_put_one(x->version, was.physical_rows, &updated);
+		d.updated = &updated;
+	}
+	if (r == 0)
+		r = pf_apply_dress(x, m->is, &d, &message, why);
+	if (r < 0 || (message.len == bytes.len && memcmp(message.data, bytes.data, bytes.len) == 0))
+		return r;
+	return pf_next_replace_fragment(x, m->slot, PF_SPAN_OF(&message), why);
+}
+
+/*
+ * Readers find the data of a column by its id, so an id never comes to mean another column: those that stay keep their place in the tree and do not
+ * take a sibling's name, new ones are above all that were ever used.
+ */
+static int check_merge(const struct pf_schema *was, const struct pf_schema *is, int32_t max_field, struct pf_why *why)
+{
+	char a[PF_QUOTE_TEXT];
+
+	for (size_t i = 0; i < was->n; i++)
+		max_field = was->v[i].id > max_field ? was->v[i].id : max_field;
+	for (size_t i = 0; i < is->n; i++) {
+		const struct pf_column *c = &is->v[i], *old = pf_schema_find(was, c->id);
+		pf_text_quote((const char *)c->name.p, c->name.n, a);
+		if (!old && c->id <= max_field)
+			return pf_why_set(why, -EINVAL,
+					  "its new column %s has the id %" PRId32 "; ids up to %" PRId32
+					  " are or were used",
+					  a, c->id, max_field);
+		if (!old)
+			continue;
+		if (old->parent != c->parent)
+			return pf_why_set(why, -EINVAL, "it moves column %s to another parent", a);
+		for (size_t k = 0; k < was->n; k++)
+			if (was->v[k].id != c->id && was->v[k].parent == c->parent &&
+			    pf_span_eq(was->v[k].name, c->name))
+				return pf_why_set(why, -EINVAL,
+						  "its column %s has the id %" PRId32
+						  ", which is another column's: its schema "
+						  "is not made from this table's",
+						  a, c->id);
+		if (!pf_span_eq(old->type, c->type))
+			return pf_why_set(why, -EINVAL, "it changes the type of column %s, which keeps its id", a);
+	}
+	return 0;
+}
+
+int pf_apply_merge(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
+{
+	_cleanup_(pf_freep) struct merged *v = calloc(o->added.n ? o->added.n : 1, sizeof(*v));
+	_cleanup_(pf_schema_release) struct pf_schema was = { 0 };
+	_cleanup_(pf_buf_release) struct pf_buf fields = PF_BUF_INIT, metadata = PF_BUF_INIT;
+	_cleanup_(pf_rewrites_release) struct pf_rewrites rewritten = { 0 };
+	int32_t max_field = -1;
+
+	if (!v)
+		return -ENOMEM;
+	int r = pf_apply_schema(x, &fields, &was, why);
+	if (r == 0)
+		r = sort_out(o, x, v, why);
+	for (size_t i = 0; r == 0 && i < o->added.n && v[i].slot; i++)
+		r = merge_old(a, x, &v[i], &rewritten, &max_field, why);
+	if (r == 0)
+		r = check_merge(&was, &o->schema, max_field, why);
+	if (r == 0)
+		r = pf_apply_withdraw(a, x, &rewritten, 0, &was, why);
+	if (r == 0)
+		r = set_schema(x, o, why);
+	for (size_t i = 0; r == 0 && i < o->added.n; i++) {
+		if (v[i].slot)
+			continue;
+		if (v[i].is->row_ids.kind != PF_LINEAGE_NONE)
+			return pf_why_set(why, -EINVAL, "a new fragment has row ids, which the commit assigns");
+		r = pf_apply_add_new(a, x, v[i].is, true, why);
+	}
+	if (r == 0 && o->schema_metadata.len) {
+		r = pf_buf_add(&metadata, o->schema_metadata.data, o->schema_metadata.len);
+		if (r == 0)
+			r = pf_next_set_field(x, LANCE__MANIFEST__FIELD__SCHEMA_METADATA, &metadata);
+	}
+	return r < 0 ? r : pf_apply_retain_indices(x, &o->schema, why);
+}

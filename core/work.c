@@ -1,0 +1,280 @@
+#include "work.h"
+
+#include <inttypes.h>
+
+#include "backoff.h"
+#include "flags.h"
+#include "lance.pb-c.h"
+#include "publish.h"
+
+#define ATTEMPTS_DEFAULT 100
+#define SETTLE_TRIES	 5
+#define WATCH_MS	 250 /* as for pins (batch.c) */
+
+struct run {
+	struct pf_branch *b;
+	const struct pf_work *w;
+	struct pf_manifest *head;
+	struct pf_manifest *restored; /* the version that a Restore names */
+	struct pf_fri history;	      /* of the head, for what is judged by it */
+	bool has_history;
+	struct pf_rewrites rewritten; /* since it was prepared */
+	uint64_t checked;	      /* up to this version */
+	bool keep_file;
+	struct pf_work_result *out;
+};
+
+static void run_release(struct run *x)
+{
+	pf_manifest_unref(x->head);
+	pf_manifest_unref(x->restored);
+	pf_fri_release(&x->history);
+	pf_rewrites_release(&x->rewritten);
+}
+
+int pf_work_gate(void *arg, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
+{
+	char id[PF_UUID_TEXT];
+
+	if (!o || o->number != LANCE__TRANSACTION__OPERATION__REWRITE || x->base->pins.n == 0)
+		return 0;
+	pf_uuid_format(&x->base->pins.v[0].id, id);
+	return pf_why_set(
+		why, -EBUSY,
+		"%zu pins, %s first, follow the rows that it moves, and a transaction does not say where they go: "
+		"commit the results of the compaction instead",
+		x->base->pins.n, id);
+}
+
+/* Judge what stands at `version`. 1: it is this very transaction. */
+static int check_version(struct run *x, uint64_t version, struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	_cleanup_(pf_operation_release) struct pf_operation theirs = { 0 };
+	const struct pf_operation *ours = x->w->operation;
+	const struct pf_conflict_view view = {
+		.history = x->has_history ? &x->history : NULL,
+		.records = x->w->records,
+		.tagged = x->head->writer_flags & PF_FLAG_TAGGED_FRI,
+	};
+
+	int r = 0;
+	if (version == x->head->version)
+		m = pf_manifest_ref(x->head);
+	else
+		r = pf_branch_version(x->b, version, &m, why);
+	if (r == -ENOENT)
+		return pf_why_set(why, -EAGAIN,
+				  "version %" PRIu64
+				  " is gone, which was committed after this was prepared on version %" PRIu64
+				  ": whether they conflict cannot be told, prepare it anew",
+				  version, ours->read_version);
+	if (r == 0)
+		r = pf_operation_read(pf_branch_store(x->b), pf_branch_dir(x->b), m, &theirs, why);
+	if (r == -ENOENT || r == -ENODATA)
+		return pf_why_prefix(why, -EAGAIN, "whether it conflicts with version %" PRIu64 " cannot be told",
+				     version);
+	if (r < 0)
+		return r;
+	if (strcmp(theirs.uuid, ours->uuid) == 0)
+		return 1;
+	r = pf_conflict(ours, &theirs, version, &view, why);
+	if (r != PF_ALLOWED)
+		return r == PF_RETRYABLE ? -EAGAIN : r == PF_INCOMPATIBLE ? -ESTALE : r;
+	return pf_rewrites_add(&x->rewritten, &theirs);
+}
+
+/* The head's history of moved rows decides whether an index may land over a compaction. */
+static int read_history(struct run *x, struct pf_why *why)
+{
+	pf_fri_release(&x->history);
+	x->has_history = false;
+	if (x->w->operation->number != LANCE__TRANSACTION__OPERATION__CREATE_INDEX)
+		return 0;
+	int r = pf_fri_read(pf_branch_store(x->b), pf_branch_dir(x->b), x->head, NULL, &x->history, why);
+	x->has_history = r == 0;
+	return r == -ENODATA || r == -EINVAL ? 0 : r;
+}
+
+/* Against every version since it was prepared that was not looked at yet. 1 and out->version: it was committed before. */
+static int check_all(struct run *x, struct pf_why *why)
+{
+	uint64_t since = x->w->operation->read_version;
+
+	if (since > x->head->version)
+		return pf_why_set(why, -EINVAL,
+				  "it was prepared on version %" PRIu64 ", and the head is %" PRIu64
+				  ": is it work for another table or branch?",
+				  since, x->head->version);
+	int r = read_history(x, why);
+	if (r < 0)
+		return r;
+	/* A history that changed may decide otherwise over versions that were looked at. */
+	if (x->w->operation->number == LANCE__TRANSACTION__OPERATION__CREATE_INDEX) {
+		x->checked = since;
+		pf_rewrites_release(&x->rewritten);
+	}
+	while (r == 0 && x->checked < x->head->version) {
+		r = check_version(x, x->checked + 1, why);
+		x->checked++;
+	}
+	x->out->checked = x->checked - since;
+	if (r == 1)
+		x->out->version = x->checked;
+	return r;
+}
+
+/* Restore starts from another version than the head. */
+static int open_restored(struct run *x, struct pf_why *why)
+{
+	const struct pf_operation *o = x->w->operation;
+
+	if (o->number != LANCE__TRANSACTION__OPERATION__RESTORE || x->restored)
+		return 0;
+	int r = pf_branch_version(x->b, o->version, &x->restored, why);
+	if (r == -ENOENT)
+		return pf_why_set(why, -EINVAL, "it restores version %" PRIu64 ", which is not there", o->version);
+	return r;
+}
+
+static struct pf_time now_of(const struct pf_work *w)
+{
+	return w->clock ? w->clock(w->clock_arg) : pf_time_now();
+}
+
+/* pf_publish could not tell. Look again, a few times. Returns as pf_publish. */
+static int settle(struct run *x, struct pf_manifest **out, struct pf_why *why)
+{
+	const struct pf_operation *o = x->w->operation;
+
+	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
+		pf_back_off(PF_BACKOFF_FREE + i);
+		int r = pf_publish_settle(x->b, x->head->version + 1, x->keep_file ? 0 : o->read_version, o->uuid, out,
+					  NULL);
+		if (r != -EINPROGRESS)
+			return r > 0 ? 0 : -ESTALE;
+	}
+	return -EINPROGRESS;
+}
+
+static int publish(struct run *x, struct pf_next *next, struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	const struct pf_operation *o = x->w->operation;
+	struct pf_time now = now_of(x->w), base = x->head->timestamp;
+	struct pf_splice splice;
+	struct pf_publish_work work = {
+		.from = next->from,
+		.splice = &splice,
+		.read_version = o->read_version,
+		.uuid = o->uuid,
+		.transaction = o->bytes.data,
+		.transaction_len = o->bytes.len,
+		.keep_file = x->keep_file,
+	};
+
+	int r = pf_next_finish(next, &splice, &work.writer_flags, why);
+	if (r < 0)
+		return r;
+	x->out->version = next->version;
+	if (x->w->dry_run)
+		return 0;
+	const struct pf_publish p = {
+		.base = x->head,
+		/* Versions do not go back in time, whatever this host's clock does. */
+		.timestamp = pf_time_cmp(now, base) > 0 ? now : base,
+		.pins = &x->head->pins,
+		.watch_ms = WATCH_MS,
+		.work = &work,
+	};
+	x->out->attempts++;
+	r = pf_publish(x->b, &p, &m, why);
+	return r == -EINPROGRESS ? settle(x, &m, why) : r;
+}
+
+/* Somebody else was faster: again. */
+#define LOST 1
+
+static int attempt(struct run *x, struct pf_why *why)
+{
+	_cleanup_(pf_next_release) struct pf_next next = { 0 };
+	const struct pf_work *w = x->w;
+	const struct pf_apply a = {
+		.st = pf_branch_store(x->b),
+		.dir = pf_branch_dir(x->b),
+		.rewritten = &x->rewritten,
+		.ids_given = w->ids_given,
+	};
+
+	pf_manifest_unref(STEAL(x->head));
+	int r = pf_branch_head(x->b, &x->head, why);
+	if (r == 0)
+		r = check_all(x, why);
+	if (r > 0) {
+		x->out->already = true;
+		return 0;
+	}
+	if (r == 0)
+		r = open_restored(x, why);
+	if (r < 0)
+		return r;
+	r = pf_next_init(&next, a.st, x->head, x->restored, why);
+	if (r == -ESTALE)
+		return LOST; /* the head's file was renamed or removed under our hands */
+	if (r == 0)
+		r = pf_apply(&a, w->operation, &next, why);
+	if (r == 0)
+		r = (w->gate ? w->gate : pf_work_gate)(w->gate_arg, x->b, w->operation, &next, why);
+	if (r < 0)
+		return r;
+	r = publish(x, &next, why);
+	return r == -ESTALE || r == -EINTR ? LOST : r;
+}
+
+/* The user may well have named the file where it is to lie: then it is left alone, whatever becomes of the commit. */
+static int look_for_file(struct run *x, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf name = PF_BUF_INIT, there = PF_BUF_INIT;
+	const struct pf_operation *o = x->w->operation;
+
+	int r = pf_buf_addf(&name, "%s_transactions/%" PRIu64 "-%s.txn", pf_branch_dir(x->b), o->read_version, o->uuid);
+	if (r < 0 || !pf_buf_str(&name))
+		return -ENOMEM;
+	r = pf_store_get(pf_branch_store(x->b), (char *)name.data, o->bytes.len, &there);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0 && r != -EFBIG)
+		return pf_why_set(why, r, "cannot read %s: %s", (char *)name.data, strerror(-r));
+	if (r < 0 || !pf_span_eq(PF_SPAN_OF(&there), PF_SPAN_OF(&o->bytes)))
+		return pf_why_set(why, -EEXIST, "%s is there and is another transaction under the same uuid",
+				  (char *)name.data);
+	x->keep_file = true;
+	return 0;
+}
+
+int pf_work_commit(struct pf_branch *b, const struct pf_work *w, struct pf_work_result *out, struct pf_why *why)
+{
+	*out = (struct pf_work_result){ 0 };
+	_cleanup_(run_release) struct run x = { .b = b, .w = w, .out = out, .checked = w->operation->read_version };
+	unsigned attempts = w->attempts ? w->attempts : ATTEMPTS_DEFAULT;
+
+	if (!pf_apply_can(w->operation))
+		return pf_why_set(why, -EINVAL, "%s is not an operation that pinfs commits",
+				  pf_operation_name(w->operation));
+	if (!w->operation->uuid[0])
+		return pf_why_set(why, -EINVAL, "the transaction has no uuid, by which it could be found again");
+	int r = look_for_file(&x, why);
+	if (r < 0)
+		return r;
+	for (unsigned lost = 0; lost < attempts; lost++) {
+		struct pf_why inner = PF_WHY_INIT;
+		pf_back_off(lost);
+		r = attempt(&x, &inner);
+		if (r == LOST)
+			continue;
+		if (r < 0)
+			pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
+		return r;
+	}
+	return pf_why_set(why, -EAGAIN, "nothing was committed, %u attempts were lost to other writers", attempts);
+}
