@@ -127,7 +127,7 @@ static int restore(const struct pf_apply *a, const struct pf_operation *o, struc
 	uint64_t max, row_id, theirs, ours;
 	bool has_max, has, has_theirs, has_ours;
 
-	int r = pf_manifest_reopen(a->st, x->base, &file, why);
+	int r = pf_manifest_reopen(pf_branch_store(a->branch), x->base, &file, why);
 	if (r == 0)
 		r = pf_manifest_get_u64(&file->r, x->base, LANCE__MANIFEST__FIELD__MAX_FRAGMENT_ID, &has_max, &max,
 					why);

@@ -6,7 +6,7 @@
 #ifndef PF_APPLY_H
 #define PF_APPLY_H
 
-#include "base_path.h"
+#include "branch.h"
 #include "fri.h"
 #include "next.h"
 #include "operation.h"
@@ -25,8 +25,7 @@ void pf_rewrites_release(struct pf_rewrites *l);
 int pf_rewrites_add(struct pf_rewrites *l, const struct pf_operation *o);
 
 struct pf_apply {
-	struct pf_store *st;
-	const char *dir;		     /* of the branch: "" or "tree/x/" */
+	struct pf_branch *branch;
 	const struct pf_rewrites *rewritten; /* CreateIndex: since it was built; NULL: none */
 	/* Fragment ids were given to the new fragments of a Rewrite by its caller; else they are assigned as Lance does for a raw commit. */
 	bool ids_given;

@@ -58,7 +58,7 @@ static int check_there(const struct pf_apply *a, struct pf_buf *name, struct pf_
 
 	if (!s)
 		return -ENOMEM;
-	int r = pf_store_stat(a->st, s, &st);
+	int r = pf_store_stat(pf_branch_store(a->branch), s, &st);
 	if (r == 0 && !st.is_dir)
 		return 0;
 	pf_text_quote(s, strlen(s), quoted);
@@ -81,7 +81,7 @@ int pf_apply_check_file(const struct pf_apply *a, struct pf_next *x, const struc
 				  pf_text_quote((const char *)f->path.p, f->path.n, quoted));
 	if (f->has_base)
 		return check_base(x, f->base_id, why);
-	int r = pf_buf_addf(&name, "%sdata/", a->dir);
+	int r = pf_buf_addf(&name, "%sdata/", pf_branch_dir(a->branch));
 	if (r == 0)
 		r = put_name(&name, f->path);
 	return r < 0 ? r : check_there(a, &name, why);
@@ -124,8 +124,8 @@ int pf_apply_check_deletion(const struct pf_apply *a, struct pf_next *x, const s
 		return r;
 	if (has_base)
 		return check_base(x, base, why);
-	r = pf_buf_addf(&name, "%s_deletions/%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s", a->dir, f->id, read_version, id,
-			type == LANCE__DELETION_FILE__TYPE__BITMAP ? "bin" : "arrow");
+	r = pf_buf_addf(&name, "%s_deletions/%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s", pf_branch_dir(a->branch), f->id,
+			read_version, id, type == LANCE__DELETION_FILE__TYPE__BITMAP ? "bin" : "arrow");
 	return r < 0 ? r : check_there(a, &name, why);
 }
 

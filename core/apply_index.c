@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "fri_branch.h"
 #include "lance.pb-c.h"
 
 static int add_value(void *arg, uint32_t v)
@@ -262,9 +263,9 @@ int pf_apply_withdraw(const struct pf_apply *a, struct pf_next *x, const struct 
 	if (l->n == 0)
 		return 0;
 	if (history_of(x)) {
-		r = pf_fri_read(a->st, a->dir, x->base, NULL, &fri, why);
+		r = pf_fri_read_branch(a->branch, x->base, &fri, why);
 		if (r < 0)
-			return r == -EINVAL ? -EOPNOTSUPP : r;
+			return r;
 		w.history = &fri;
 		w.tagged = fri.index_version != 0;
 	}
@@ -315,10 +316,10 @@ static int check_new(const struct pf_apply *a, const struct pf_index *index, con
 		return pf_why_set(why, -EINVAL, "index %s only carries columns, and is keyed on none", index->uuid);
 	if (index->has_base)
 		return 0;
-	int r = pf_buf_addf(&dir, "%s_indices/%s", a->dir, index->uuid);
+	int r = pf_buf_addf(&dir, "%s_indices/%s", pf_branch_dir(a->branch), index->uuid);
 	if (r < 0 || !pf_buf_str(&dir))
 		return -ENOMEM;
-	r = pf_store_stat(a->st, (char *)dir.data, &st);
+	r = pf_store_stat(pf_branch_store(a->branch), (char *)dir.data, &st);
 	if (r == -ENOENT || r == -ENOTDIR || (r == 0 && !st.is_dir))
 		return pf_why_set(why, -EINVAL, "it refers to the index files in %s, which are not there",
 				  (char *)dir.data);

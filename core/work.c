@@ -4,6 +4,7 @@
 
 #include "backoff.h"
 #include "flags.h"
+#include "fri_branch.h"
 #include "lance.pb-c.h"
 #include "publish.h"
 
@@ -91,9 +92,9 @@ static int read_history(struct run *x, struct pf_why *why)
 	x->has_history = false;
 	if (x->w->operation->number != LANCE__TRANSACTION__OPERATION__CREATE_INDEX)
 		return 0;
-	int r = pf_fri_read(pf_branch_store(x->b), pf_branch_dir(x->b), x->head, NULL, &x->history, why);
+	int r = pf_fri_read_branch(x->b, x->head, &x->history, why);
 	x->has_history = r == 0;
-	return r == -ENODATA || r == -EINVAL ? 0 : r;
+	return r == -ENODATA ? 0 : r;
 }
 
 /* Against every version since it was prepared that was not looked at yet. 1 and out->version: it was committed before. */
@@ -200,8 +201,7 @@ static int attempt(struct run *x, struct pf_why *why)
 	_cleanup_(pf_next_release) struct pf_next next = { 0 };
 	const struct pf_work *w = x->w;
 	const struct pf_apply a = {
-		.st = pf_branch_store(x->b),
-		.dir = pf_branch_dir(x->b),
+		.branch = x->b,
 		.rewritten = &x->rewritten,
 		.ids_given = w->ids_given,
 	};
@@ -218,7 +218,7 @@ static int attempt(struct run *x, struct pf_why *why)
 		r = open_restored(x, why);
 	if (r < 0)
 		return r;
-	r = pf_next_init(&next, a.st, x->head, x->restored, why);
+	r = pf_next_init(&next, pf_branch_store(x->b), x->head, x->restored, why);
 	if (r == -ESTALE)
 		return LOST; /* the head's file was renamed or removed under our hands */
 	if (r == 0)

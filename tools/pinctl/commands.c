@@ -92,6 +92,12 @@ static const struct opt cleanup_options[] = {
 	{ NULL },
 };
 
+static const struct opt commit_options[] = {
+	{ "transaction", 0, "FILE", "a serialized transaction, as they lie in _transactions/" },
+	{ "dry-run", 0, NULL, "check it against the head as it is now, and write nothing" },
+	{ NULL },
+};
+
 const struct command commands[] = {
 	{
 		.name = "status",
@@ -300,6 +306,17 @@ const struct command commands[] = {
 			"pin, or for a version that changed none. With --json an object a line. Trouble is said and\n"
 			"waited out. Ends with status 0 on SIGINT or SIGTERM.\n",
 		.options = watch_options,
+	},
+	{
+		.name = "commit",
+		.run = cmd_commit,
+		.synopsis = "--transaction FILE [--dry-run]",
+		.summary = "publish work that Lance prepared, with pins kept, and print the version",
+		.text = "It is checked against every version since the one it was prepared on. To repeat a commit\n"
+			"is safe: a transaction that is there already is success.\n"
+			"Exit status: 2 or 3 the input is bad or damaged; 75 it conflicts with what was committed\n"
+			"meanwhile, prepare it anew; 1 it can never be committed; 4 a pin needs what it would lose.\n",
+		.options = commit_options,
 	},
 	{
 		.name = "branch ls",

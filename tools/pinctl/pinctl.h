@@ -209,6 +209,7 @@ int cmd_branch_ls(struct ctl *c, const struct args *a);
 int cmd_tag_ls(struct ctl *c, const struct args *a);
 int cmd_check(struct ctl *c, const struct args *a);
 int cmd_cleanup(struct ctl *c, const struct args *a);
+int cmd_commit(struct ctl *c, const struct args *a);
 int cmd_help(struct ctl *c, const struct args *a);
 int cmd_timeline(struct ctl *c, const struct args *a);
 int cmd_version(struct ctl *c, const struct args *a);

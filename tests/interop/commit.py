@@ -1,0 +1,557 @@
+"""Prepared work, committed by Lance on an unpinned copy of a table and by pinctl on the pinned one: the same versions come out.
+
+A case is a kind of table and a deed. The deed is done by Lance on the copy, as many commits as it takes; the transactions that lie there afterwards are
+what pinctl is given, one after the other. Of each version the manifests must be equal but for the time, section offsets, bit 19 and the pins.
+"""
+
+import glob
+import os
+import shutil
+import struct
+
+import lance
+import pyarrow as pa
+from lance.dataset import LanceOperation as Op
+from lance.fragment import write_fragments
+
+from support import FLAG, equal, pinctl, pinctl_status, scratch
+
+
+def cases():
+    for kind in ("plain", "indexed", "stable"):
+        for name, deed in sorted(DEEDS.items()):
+            yield "%s on a table that is %s" % (name, kind), lambda kind=kind, deed=deed: differential(kind, deed)
+    yield "a transaction is committed once", once
+    yield "the file of the transaction is the user's", own_file
+    yield "what bad input is refused, and nothing changes", bad_input
+    for ours, theirs, verdict in CONFLICTS:
+        name = "%s over %s: %s" % (ours, theirs, verdict)
+        yield name, lambda ours=ours, theirs=theirs, verdict=verdict: conflict(ours, theirs, verdict)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def rows(first, count):
+    ids = range(first, first + count)
+    columns = {"id": pa.array(ids, pa.int64()), "n": pa.array([i * 10 for i in ids], pa.int32())}
+    return pa.table({**columns, "s": pa.array(["row %d" % i for i in ids])})
+
+
+def new_table(kind, at):
+    stable = kind == "stable"
+    ds = lance.write_dataset(rows(0, 40), at, max_rows_per_file=10, enable_stable_row_ids=stable)
+    if kind != "plain":
+        ds.create_scalar_index("id", "BTREE")
+        ds.create_scalar_index("s", "BITMAP")
+    ds = lance.dataset(at)
+    ds.delete("id in (3, 17)")
+    ds.update_config({"a": "1"})
+
+
+class Twins:
+    """A table with a pin, and a copy of it without."""
+
+    def __init__(self, kind, folder):
+        self.pinned, self.copy = os.path.join(folder, "pinned.lance"), os.path.join(folder, "copy.lance")
+        new_table(kind, self.pinned)
+        pinctl(self.pinned, "enable", "--apply")
+        pinctl(self.pinned, "register", "+2h")
+        self.make_copy()
+
+    def make_copy(self):
+        shutil.copytree(self.pinned, self.copy)
+        for name in glob.glob(self.copy + "/_versions/*.manifest"):
+            unflag(name)
+        self.head = lance.dataset(self.copy).version
+
+    def bring_files(self):
+        """What the deed wrote, but for manifests and transactions, into the pinned table."""
+        for folder, _, names in os.walk(self.copy):
+            relative = os.path.relpath(folder, self.copy)
+            if relative.split("/")[0] in ("data", "_deletions", "_indices"):
+                os.makedirs(os.path.join(self.pinned, relative), exist_ok=True)
+                for name in names:
+                    to = os.path.join(self.pinned, relative, name)
+                    if not os.path.exists(to):
+                        shutil.copy2(os.path.join(folder, name), to)
+
+    def transaction(self, version):
+        return os.path.join(self.copy, "_transactions", manifest(self.copy, version)[12][0].decode())
+
+
+def differential(kind, deed):
+    with scratch() as folder:
+        twins = Twins(kind, folder)
+        deed(twins.copy)
+        last = lance.dataset(twins.copy).version
+        assert last > twins.head, "the deed committed nothing"
+        twins.bring_files()
+        for version in range(twins.head + 1, last + 1):
+            said = pinctl(twins.pinned, "commit", "--transaction", twins.transaction(version), "--json")
+            equal(said["version"], version, "version")
+            compare(twins, version)
+        equal(len(pinctl(twins.pinned, "ls", "--json")), 1, "pins")
+        assert pinctl(twins.pinned, "check") == "", "check finds something"
+        compare_rows(twins)
+
+
+def compare_rows(twins):
+    ours, theirs = lance.dataset(twins.pinned), lance.dataset(twins.copy)
+    equal(ours.to_table(with_row_id=True).to_pylist(), theirs.to_table(with_row_id=True).to_pylist(), "rows")
+    ours.validate()
+    if "id" in ours.schema.names:
+        for wanted in ("id = 12", "id >= 38", "s = 'row 21'" if "s" in ours.schema.names else "id = 21"):
+            found = [ds.to_table(filter=wanted).to_pylist() for ds in (ours, theirs)]
+            equal(found[0], found[1], wanted)
+
+
+# --- manifests by hand ------------------------------------------------------------------------------------------------
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def fields(data):
+    """{number: [values]}, in order; bytes for what has a length."""
+    found, at = {}, 0
+    while at < len(data):
+        tag, at = varint(data, at)
+        if tag & 7 == 0:
+            value, at = varint(data, at)
+        elif tag & 7 == 2:
+            size, at = varint(data, at)
+            value, at = data[at : at + size], at + size
+        else:
+            raise ValueError("wire type %d" % (tag & 7))
+        found.setdefault(tag >> 3, []).append(value)
+    return found
+
+
+def manifest_name(at, version):
+    return "%s/_versions/%020d.manifest" % (at, 2**64 - 1 - version)
+
+
+def section(data, at):
+    (size,) = struct.unpack_from("<I", data, at)
+    return data[at + 4 : at + 4 + size]
+
+
+def manifest(at, version):
+    with open(manifest_name(at, version), "rb") as file:
+        data = file.read()
+    (at,) = struct.unpack_from("<q", data, len(data) - 16)
+    found = fields(section(data, at))
+    if 6 in found:
+        found["index"] = fields(section(data, found[6][0])).get(1, [])
+    return found
+
+
+def unflag(name):
+    """Clear bit 19 where the manifest stands: the number keeps its length."""
+    with open(name, "r+b") as file:
+        data = bytearray(file.read())
+        (at,) = struct.unpack_from("<q", data, len(data) - 16)
+        end, at = len(data) - 16, at + 4
+        while at < end:
+            tag, value_at = varint(data, at)
+            if tag & 7 == 0:
+                value, at = varint(data, value_at)
+                if tag >> 3 == 10 and value & FLAG:
+                    value &= ~FLAG
+                    for i in range(value_at, at):
+                        data[i] = (value >> 7 * (i - value_at)) & 0x7F | (0x80 if i < at - 1 else 0)
+            else:
+                size, at = varint(data, value_at)
+                at += size
+        file.seek(0)
+        file.write(data)
+
+
+def bitmap(data):
+    """The values of a portable roaring bitmap."""
+    cookie, count = struct.unpack_from("<HH", data)
+    at, runs = 4, b""
+    if cookie == 12347:
+        count += 1
+        runs = data[at : at + (count + 7) // 8]
+        at += len(runs)
+    else:
+        (count,) = struct.unpack_from("<I", data, 4)
+        at = 8
+    heads = [struct.unpack_from("<HH", data, at + 4 * i) for i in range(count)]
+    at += 4 * count
+    if cookie != 12347 or count >= 4:
+        at += 4 * count
+    values = set()
+    for i, (key, size) in enumerate(heads):
+        if runs and runs[i // 8] >> i % 8 & 1:
+            (n,) = struct.unpack_from("<H", data, at)
+            for k in range(n):
+                start, more = struct.unpack_from("<HH", data, at + 2 + 4 * k)
+                values.update(key << 16 | start + j for j in range(more + 1))
+            at += 2 + 4 * n
+        elif size + 1 <= 4096:
+            values.update(key << 16 | v for v in struct.unpack_from("<%dH" % (size + 1), data, at))
+            at += 2 * (size + 1)
+        else:
+            bits = int.from_bytes(data[at : at + 8192], "little")
+            values.update(key << 16 | j for j in range(65536) if bits >> j & 1)
+            at += 8192
+    return values
+
+
+def readable(found):
+    """What is to be equal of a manifest."""
+    fragments = []
+    for raw in found.get(2, []):
+        one = fields(raw)
+        one[2] = [fields(file) for file in one.get(2, [])]
+        fragments.append(one)
+    entries = []
+    for raw in found.get("index", []):
+        one = fields(raw)
+        if 5 in one:
+            one[5] = bitmap(one[5][-1])
+        entries.append(one)
+    columns = [fields(raw) for raw in found.get(1, [])]
+    for one in columns:
+        one[10] = sorted(one.get(10, []))
+    same = {number: found.get(number) for number in (3, 4, 8, 9, 11, 12, 13, 14, 15, 17, 20, 22, 24, 25, 26)}
+    maps = {number: sorted(found.get(number, [])) for number in (5, 16, 18, 19)}
+    flags = found.get(10, [0])[0] & ~FLAG
+    return {**same, **maps, "columns": columns, "writer flags": flags, "fragments": fragments, "indices": entries}
+
+
+def compare(twins, version):
+    ours, theirs = manifest(twins.pinned, version), manifest(twins.copy, version)
+    assert ours[10][0] & FLAG and ours[10395], "no pins"
+    equal(ours[21], ours[23], "offsets of the transaction")
+    ours, theirs = readable(ours), readable(theirs)
+    for part in theirs:
+        equal(ours[part], theirs[part], "version %d, %s" % (version, part))
+
+
+# --- deeds ------------------------------------------------------------------------------------------------------------
+
+
+def commit(at, operation, read_version=None):
+    ds = lance.dataset(at)
+    return lance.LanceDataset.commit(ds, operation, read_version=read_version or ds.version)
+
+
+def metadata(at):
+    return [fragment.metadata for fragment in lance.dataset(at).get_fragments()]
+
+
+def append(at):
+    lance.write_dataset(rows(100, 15), at, mode="append", max_rows_per_file=10)
+
+
+def delete_rows(at):
+    lance.dataset(at).delete("id in (5, 6, 25)")
+
+
+def delete_fragment(at):
+    lance.dataset(at).delete("id >= 10 and id < 20")
+
+
+def delete_all(at):
+    lance.dataset(at).truncate_table()
+
+
+def update(at):
+    lance.dataset(at).update({"n": "n + 1"}, where="id in (1, 2, 22)")
+
+
+def update_indexed(at):
+    lance.dataset(at).update({"s": "'new'"}, where="id in (4, 31)")
+
+
+def update_whole_fragment(at):
+    lance.dataset(at).update({"n": "0"}, where="id >= 20 and id < 30")
+
+
+def merge_insert(at):
+    new = rows(35, 10)
+    lance.dataset(at).merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(new)
+
+
+def merge_insert_columns(at):
+    new = pa.table({"id": pa.array([1, 2, 12], pa.int64()), "n": pa.array([7, 8, 9], pa.int32())})
+    lance.dataset(at).merge_insert("id").when_matched_update_all().execute(new)
+
+
+def overwrite(at):
+    lance.write_dataset(pa.table({"id": pa.array(range(7), pa.int64()), "x": pa.array(["y"] * 7)}), at, mode="overwrite")
+
+
+def overwrite_by_nothing(at):
+    fragments = write_fragments(rows(0, 12), at, mode="overwrite", max_rows_per_file=6)
+    commit(at, Op.Overwrite(lance.dataset(at).schema, fragments))
+
+
+def create_index(at):
+    lance.dataset(at).create_scalar_index("n", "BTREE")
+
+
+def replace_index(at):
+    lance.dataset(at).create_scalar_index("n", "BTREE")
+    lance.dataset(at).create_scalar_index("n", "BTREE", replace=True)
+
+
+def extend_index(at):
+    append(at)
+    lance.dataset(at).create_scalar_index("n", "BTREE")
+    append(at)
+    lance.dataset(at).optimize.optimize_indices(num_indices_to_merge=0)
+    lance.dataset(at).delete("id >= 100")
+
+
+def drop_index(at):
+    lance.dataset(at).create_scalar_index("n", "BTREE")
+    lance.dataset(at).drop_index("n_idx")
+
+
+def add_column(at):
+    lance.dataset(at).add_columns({"m": "n * 2"})
+
+
+def add_column_of_nulls(at):
+    lance.dataset(at).add_columns(pa.field("z", pa.int64()))
+
+
+def cast_column(at):
+    lance.dataset(at).alter_columns({"path": "n", "data_type": pa.int64()})
+
+
+def rename_column(at):
+    lance.dataset(at).alter_columns({"path": "n", "name": "number"})
+
+
+def drop_column(at):
+    lance.dataset(at).add_columns({"m": "n * 2"})
+    lance.dataset(at).drop_columns(["m"])
+
+
+def drop_indexed_column(at):
+    lance.dataset(at).drop_columns(["s"])
+
+
+def config(at):
+    ds = lance.dataset(at)
+    ds.update_config({"b": "2", "a": None, "empty": ""})
+    ds.update_config({"b": None, "empty": None})
+
+
+def metadata_of_all_kinds(at):
+    ds = lance.dataset(at)
+    ds.update_metadata({"owner": "me"})
+    ds.update_schema_metadata({"k": "v"})
+    commit(at, Op.UpdateConfig(config_updates=Op.UpdateMap({"only": "this"}, replace=True)))
+    commit(at, Op.UpdateConfig(field_metadata_updates={1: Op.UpdateMap({"unit": "km", "was": "m"})}))
+    commit(at, Op.UpdateConfig(field_metadata_updates={1: Op.UpdateMap({"unit": None})}))
+
+
+def restore(at):
+    ds = lance.dataset(at)
+    version = ds.version
+    append(at)
+    lance.dataset(at).drop_columns(["n"])
+    lance.dataset(at, version=version).restore()
+    append(at)
+
+
+def restore_first(at):
+    lance.dataset(at, version=1).restore()
+    append(at)
+
+
+def field_id(ds, name):
+    return ds.lance_schema.field(name).id()
+
+
+def replace_data(at):
+    ds = lance.dataset(at)
+    new = lance.write_dataset(pa.table({"n": pa.array([5] * 10, pa.int32())}), at + ".scratch")
+    file = new.get_fragments()[0].data_files()[0]
+    shutil.copy(os.path.join(at + ".scratch/data", file.path), os.path.join(at, "data", file.path))
+    field = field_id(ds, "n")
+    file = lance.fragment.DataFile(
+        file.path, [field], [0], file.file_major_version, file.file_minor_version, file.file_size_bytes
+    )
+    commit(at, Op.DataReplacement([Op.DataReplacementGroup(2, file)]))
+
+
+def replace_indexed_data(at):
+    lance.dataset(at).create_scalar_index("n", "BTREE")
+    replace_data(at)
+
+
+def add_column_to_one_file(at):
+    """A column in a file of its own, and then its data replaced."""
+    lance.dataset(at).add_columns(pa.field("z", pa.int64()))
+    ds = lance.dataset(at)
+    field = field_id(ds, "z")
+    for value in (1, 2):
+        where = "%s.scratch%d" % (at, value)
+        new = lance.write_dataset(pa.table({"z": pa.array([value] * 10, pa.int64())}), where)
+        file = new.get_fragments()[0].data_files()[0]
+        shutil.copy(os.path.join(where, "data", file.path), os.path.join(at, "data", file.path))
+        file = lance.fragment.DataFile(
+            file.path, [field], [0], file.file_major_version, file.file_minor_version, file.file_size_bytes
+        )
+        commit(at, Op.DataReplacement([Op.DataReplacementGroup(1, file)]))
+
+
+def update_columns(at):
+    ds = lance.dataset(at)
+    fragment = ds.get_fragment(1)
+    new = pa.table({"id": pa.array([11, 12, 15], pa.int64()), "n": pa.array([1, 2, 3], pa.int32())})
+    updated, modified, *offsets = fragment.update_columns(new, left_on="id", right_on="id")
+    more = {"updated_fragment_offsets": offsets[0]} if offsets and offsets[0] else {}
+    commit(at, Op.Update(updated_fragments=[updated], fields_modified=modified, update_mode="rewrite_columns", **more))
+
+
+def merge_rows_and_columns(at):
+    ds = lance.dataset(at)
+    merged = []
+    for fragment in ds.get_fragments():
+        one, schema = fragment.merge_columns(lambda batch: pa.record_batch({"twice": batch["n"]}), ["n"])
+        merged.append(one)
+    commit(at, Op.Merge(merged, schema))
+
+
+def compact(at):
+    lance.dataset(at).optimize.compact_files(target_rows_per_fragment=20)
+
+
+DEEDS = {
+    "append": append,
+    "delete of rows": delete_rows,
+    "delete of a fragment": delete_fragment,
+    "delete of all": delete_all,
+    "update": update,
+    "update of an indexed column": update_indexed,
+    "update of a whole fragment": update_whole_fragment,
+    "merge insert": merge_insert,
+    "merge insert of columns": merge_insert_columns,
+    "overwrite": overwrite,
+    "overwrite by fragments": overwrite_by_nothing,
+    "create index": create_index,
+    "replace index": replace_index,
+    "extend index": extend_index,
+    "drop index": drop_index,
+    "add column": add_column,
+    "add column of nulls": add_column_of_nulls,
+    "cast column": cast_column,
+    "rename column": rename_column,
+    "drop column": drop_column,
+    "drop indexed column": drop_indexed_column,
+    "config": config,
+    "metadata": metadata_of_all_kinds,
+    "restore": restore,
+    "restore of the first version": restore_first,
+    "replace data": replace_data,
+    "replace indexed data": replace_indexed_data,
+    "replace a column's own file": add_column_to_one_file,
+    "update columns": update_columns,
+    "merge columns": merge_rows_and_columns,
+}
+
+
+# --- by itself --------------------------------------------------------------------------------------------------------
+
+
+def once():
+    with scratch() as folder:
+        twins = Twins("plain", folder)
+        append(twins.copy)
+        twins.bring_files()
+        file = twins.transaction(twins.head + 1)
+        first = pinctl(twins.pinned, "commit", "--transaction", file, "--dry-run", "--json")
+        equal((first["version"], first["committed"]), (twins.head + 1, False), "dry run")
+        equal(lance.dataset(twins.pinned).version, twins.head, "head after a dry run")
+        for already in (False, True):
+            said = pinctl(twins.pinned, "commit", "--transaction", file, "--json")
+            equal((said["version"], said["already"]), (twins.head + 1, already), "version, already")
+        equal(lance.dataset(twins.pinned).version, twins.head + 1, "head")
+
+
+def own_file():
+    with scratch() as folder:
+        twins = Twins("plain", folder)
+        append(twins.copy)
+        twins.bring_files()
+        file = os.path.join(twins.pinned, "_transactions", os.path.basename(twins.transaction(twins.head + 1)))
+        shutil.copy(twins.transaction(twins.head + 1), file)
+        pinctl(twins.pinned, "commit", "--transaction", file)
+        assert os.path.exists(file), "the file is gone"
+        compare(twins, twins.head + 1)
+
+
+def refused(at, file, status, sentence):
+    before = sorted(os.listdir(at + "/_versions") + os.listdir(at + "/_transactions"))
+    found, out, err = pinctl_status(at, "commit", "--transaction", file)
+    assert found == status and sentence in err, "exit %d, %r; wanted %d, %r" % (found, err, status, sentence)
+    equal(out, "", "output")
+    equal(sorted(os.listdir(at + "/_versions") + os.listdir(at + "/_transactions")), before, "files")
+
+
+def bad_input():
+    with scratch() as folder:
+        twins = Twins("plain", folder)
+        bad = os.path.join(folder, "bad.txn")
+
+        def write(data):
+            with open(bad, "wb") as file:
+                file.write(data)
+
+        append(twins.copy)
+        good = open(twins.transaction(twins.head + 1), "rb").read()
+        refused(twins.pinned, twins.transaction(twins.head + 1), 2, "which is not there")
+        refused(twins.pinned, os.path.join(folder, "none"), 2, "cannot read")
+        write(b"")
+        refused(twins.pinned, bad, 3, "empty")
+        write(good[: len(good) // 2])
+        refused(twins.pinned, bad, 3, "is not a transaction")
+        twins.bring_files()
+        later = lance.write_dataset(rows(0, 1), folder + "/other.lance")
+        for i in range(30):
+            later = lance.write_dataset(rows(i, 1), folder + "/other.lance", mode="append")
+        other = glob.glob(folder + "/other.lance/_transactions/29-*.txn")[0]
+        refused(twins.pinned, other, 2, "another table")
+        commit_on = {
+            "fragment 99": lambda: Op.Delete([], [99], "true"),
+        }
+        for sentence, make in commit_on.items():
+            shutil.rmtree(twins.copy)
+            twins.make_copy()
+            commit(twins.copy, make())
+            refused(twins.pinned, twins.transaction(twins.head + 1), 2, sentence)
+
+
+# --- conflicts --------------------------------------------------------------------------------------------------------
+
+
+WORK = {
+    "Append": append,
+    "Delete": delete_rows,
+    "Update": update,
+    "Overwrite": overwrite,
+    "CreateIndex": create_index,
+    "Merge": add_column,
+    "Project": rename_column,
+    "Restore": lambda at: lance.dataset(at, version=2).restore(),
+    "UpdateConfig": lambda at: lance.dataset(at).update_config({"c": "1"}),
+    "DataReplacement": replace_data,
+    "Rewrite": compact,
+}
+CONFLICTS = []

@@ -1,0 +1,106 @@
+#include "pinctl.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/work.h"
+
+/* A Merge has every fragment of a table. */
+#define INPUT_MAX (UINT64_C(1) << 32)
+
+static int input_failed(int err, const char *file, struct pf_why *why)
+{
+	char quoted[PF_QUOTE_TEXT];
+
+	return pf_why_set(why, err, "cannot read %s: %s", pf_text_quote(file, strlen(file), quoted), strerror(-err));
+}
+
+/* All of a file of the user, wherever it is. */
+static int read_input(const char *file, struct pf_buf *out, struct pf_why *why)
+{
+	struct stat st;
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return input_failed(errno == ENOENT ? -EINVAL : -errno, file, why);
+	int r = fstat(fd, &st) < 0 ? -errno : 0;
+	if (r == 0 && !S_ISREG(st.st_mode))
+		r = -EINVAL;
+	if (r == 0 && (uint64_t)st.st_size >= INPUT_MAX)
+		r = -EFBIG;
+	if (r == 0)
+		r = pf_buf_reserve(out, (size_t)st.st_size + 1);
+	while (r == 0) {
+		ssize_t n = read(fd, out->data + out->len, (size_t)st.st_size + 1 - out->len);
+		if (n < 0 && errno != EINTR)
+			r = -errno;
+		if (n == 0)
+			break;
+		if (n > 0 && (out->len += (size_t)n) > (size_t)st.st_size)
+			r = -EAGAIN; /* it grows while it is read */
+	}
+	close(fd);
+	return r < 0 ? input_failed(r, file, why) : 0;
+}
+
+static int report(struct ctl *c, const struct pf_work *w, const struct pf_work_result *result)
+{
+	const struct pf_operation *o = w->operation;
+	bool committed = !w->dry_run && !result->already;
+
+	if (result->already)
+		ctl_say("this %s was committed before, as version %" PRIu64, pf_operation_name(o), result->version);
+	else if (w->dry_run)
+		ctl_say("this %s could be committed as version %" PRIu64 "; nothing was written", pf_operation_name(o),
+			result->version);
+	else
+		ctl_say("%s committed as version %" PRIu64, pf_operation_name(o), result->version);
+	if (!c->json) {
+		printf("%" PRIu64 "\n", result->version);
+		return 0;
+	}
+	json_t *j = json_object();
+	pf_json_put(&j, "version", pf_json_u64(result->version));
+	pf_json_put(&j, "operation", json_string(pf_operation_name(o)));
+	pf_json_put(&j, "transaction", json_string(o->uuid));
+	pf_json_put(&j, "read_version", pf_json_u64(o->read_version));
+	pf_json_put(&j, "checked", pf_json_u64(result->checked));
+	pf_json_put(&j, "committed", json_boolean(committed));
+	pf_json_put(&j, "already", json_boolean(result->already));
+	return ctl_print_json(j);
+}
+
+static int load(const char *file, struct pf_operation *out, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
+	char quoted[PF_QUOTE_TEXT];
+
+	int r = read_input(file, &bytes, why);
+	if (r < 0)
+		return r;
+	r = pf_operation_decode(&bytes, out, why);
+	return r < 0 ? pf_why_prefix(why, r, "%s is not a transaction", pf_text_quote(file, strlen(file), quoted)) : 0;
+}
+
+int cmd_commit(struct ctl *c, const struct args *a)
+{
+	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
+	const struct pf_work w = { .operation = &o, .dry_run = args_value(a, "dry-run") != NULL };
+	const char *file = args_value(a, "transaction");
+	struct pf_work_result result;
+	struct pf_why why = PF_WHY_INIT;
+
+	if (!file)
+		return ctl_usage("commit needs --transaction FILE; see pinctl help commit");
+	int r = load(file, &o, &why);
+	if (r == 0)
+		r = ctl_open(c, &why);
+	if (r == 0)
+		r = pf_work_commit(c->branch, &w, &result, &why);
+	if (r < 0)
+		return ctl_fail(r, &why);
+	return report(c, &w, &result);
+}
