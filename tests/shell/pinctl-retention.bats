@@ -466,3 +466,40 @@ use_fri() {
 		one_sentence
 	done
 }
+
+# cases-open E14, E18, E19: what a tag file says is read right, or named as unreadable; nothing is guessed, and nothing breaks.
+@test "tag files of strangers: read right, or named, by every command" {
+	use_tags
+	local text tag=$PINFS_DATASET/_refs/tags/odd.json deep
+	while read -r text; do
+		printf '%s' "$text" >"$tag"
+		got 3 why 2
+		[[ $stderr == *_refs/tags/odd.json* ]]
+		got 3 snapshots --reasons --json
+		[ "$(jq length <<<"$output")" -eq 8 ]
+		[[ $(pinctl status --json | jq -r .blocked) == *_refs/tags/odd.json* ]]
+		got 3 check
+		[[ $output == *$'\nwindow\tmain\t-\t_refs/tags/odd.json\t'* ]]
+		got 0 usage
+	done <<-'END'
+		{"branch":null,"version":9223372036854788153,"manifestSize":1}
+		{"branch":null,"version":18446744073709551616,"manifestSize":1}
+		{"branch":null,"version":-1,"manifestSize":1}
+		{"branch":null,"version":2.0,"manifestSize":1}
+		{"branch":null,"version":"2","manifestSize":1}
+		{"branch":null,"version":true,"manifestSize":1}
+		{"branch":null,"version":02,"manifestSize":1}
+		{"branch":null,"version":2,"version":3,"manifestSize":1}
+		{"branch":null,"version":2,"manifestSize":1} {}
+		[]
+	END
+	# Deeper than anybody reads, on the way in or out.
+	deep=$(printf '{"a":%.0s' {1..3000})1$(printf '}%.0s' {1..3000})
+	printf '{"branch":null,"version":2,"manifestSize":1,"metadata":%s}' "$deep" >"$tag"
+	got 3 why 2
+	[[ $stderr == *_refs/tags/odd.json* ]]
+	got 3 tag ls --json
+	got 3 snapshots --reasons --json
+	rm "$tag"
+	got 1 why 2
+}
