@@ -389,9 +389,13 @@ static int lay_marks(struct pf_timeline *t, const struct pf_timeline_input *in)
 	t->marks = calloc(s->tags.n + s->refs.n + 1, sizeof(*t->marks));
 	if (!t->marks)
 		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < s->tags.n; i++)
-		if (pf_guard_from_tag(&s->tags.v[i], &guard, NULL) != 1)
+	for (size_t i = 0; r == 0 && i < s->tags.n; i++) {
+		int g = pf_guard_from_tag(&s->tags.v[i], &guard, NULL);
+		if (g == -ENOMEM)
+			return g;
+		if (g != 1)
 			r = add_mark(t, in, false, s->tags.v[i].name, s->tags.v[i].version);
+	}
 	lay_lanes(t, 0, false);
 	size_t from = t->n_marks;
 	for (size_t i = 0; r == 0 && i < s->refs.n; i++)
