@@ -1,0 +1,159 @@
+"""The library, pinctl and the mount say the same of random tables: what is kept, why, how much it is; and what would go if a pin were
+released is what goes when it is."""
+
+import json
+import os
+
+from histories import History
+from retention import dump, expand, pin_some
+from support import LONG, equal, mounted, pinctl, pinctl_status, scratch
+
+SEED = 20261129
+ROUNDS = 60 if LONG else 4
+
+
+def cases():
+    for number in range(ROUNDS):
+        yield "history %d: the same figures from all" % (SEED + number), history, SEED + number
+
+
+def history(seed):
+    with scratch() as folder:
+        found = History(folder, "figures %d" % seed, others=0.2, weights={"branch": 4, "tag": 4})
+        found.run(12)
+        try:
+            made = pin_some(found.at, found.dice)
+            table = Table(found.at)
+            with mounted(found.at) as mount:
+                for name in table.said:
+                    where = mount if name == "main" else os.path.join(mount, "branches", name.replace("/", "%2F"))
+                    same_in_mount(table, name, os.path.join(where, "retention"))
+            for name in table.said:
+                same_from_pinctl(table, name, found.dice)
+            for name in made:
+                for pin in found.dice.sample(sorted(made[name]), len(made[name])):
+                    release(table, name, pin)
+                register(table, name)
+        except Exception as error:
+            raise AssertionError(str(found)) from error
+
+
+class Table:
+    """What the library says, as sets."""
+
+    def __init__(self, at):
+        self.at = os.path.realpath(at)
+        self.look()
+
+    def look(self):
+        self.said = dump(self.at)
+        self.files, self.versions, self.words = {}, {}, {}
+        for name, ours in self.said.items():
+            self.files[name] = {
+                path: set(why.split(",")) for path, why in expand(ours["kept_files"]).items() if os.path.exists(path)
+            }
+            kept = ours["kept_versions"]
+            self.versions[name] = {int(v): set(kept[v].split(",")) if v in kept else set() for v in ours["versions"]}
+
+    def branch(self, name):
+        return None if name == "main" else name
+
+    def own(self, name):
+        """Those in the line's own folders, by name."""
+        root = self.at + ("" if name == "main" else "/tree/" + name)
+        lines = [self.at] + [self.at + "/tree/" + other for other in self.said if other != "main"]
+
+        def owner(path):
+            return max((line for line in lines if path.startswith(line + "/") and in_folders(path[len(line) + 1 :])), key=len, default=None)
+
+        return {path: why for path, why in self.files[name].items() if owner(path) == root}
+
+
+def in_folders(path):
+    return path.split("/")[0] in ("_versions", "_transactions", "data", "_deletions", "_indices", "_fri", "_blobs")
+
+
+def read(*path):
+    with open(os.path.join(*path)) as file:
+        return file.read()
+
+
+def same_in_mount(table, name, where):
+    ours, summary = table.said[name], json.loads(read(where, "summary"))
+    totals = ours["totals"]
+    for what in ("files", "bytes"):
+        expected = {"kept": totals[what + "_kept"], "free": totals[what + "_free"]}
+        equal(summary[what], expected, "%s in the summary of %s" % (what, name))
+    kept = sum(bool(why) for why in table.versions[name].values())
+    equal(summary["versions"], {"kept": kept, "free": len(table.versions[name]) - kept}, "versions in the summary")
+    alike(usage(summary["usage"]), ours["usage"], "usage in the summary of " + name)
+    equal(summary["blocked"] is None, not ours["problems"], "blocked, of " + name)
+
+    found = {}
+    for line in read(where, "files").splitlines():
+        size, why, path = line.split("\t")
+        path = path[len("file://") :] if path.startswith("file://") else os.path.join(table.at, path)
+        assert path not in found, "%s is there twice" % path
+        equal(int(size), os.path.getsize(path), "bytes of " + path)
+        found[path] = set(why.split(","))
+    alike(found, table.files[name], "files of " + name)
+
+    versions = {int(entry): json.loads(read(where, "snapshots", entry)) for entry in os.listdir(os.path.join(where, "snapshots"))}
+    alike({v: set(said["reasons"]) for v, said in versions.items()}, table.versions[name], "snapshots of " + name)
+
+
+def usage(said):
+    figures = ("exclusive", "shared", "old")
+    return {pin["id"]: {figure: pin[figure + "_bytes"] for figure in figures} for pin in said}
+
+
+def alike(found, expected, what):
+    differ = {key: (found.get(key), expected.get(key)) for key in found.keys() | expected.keys()}
+    differ = {key: two for key, two in differ.items() if two[0] != two[1]}
+    assert not differ, "%s (found, expected): %r" % (what, differ)
+
+
+def same_from_pinctl(table, name, dice):
+    at, branch = table.at, table.branch(name)
+    said = usage(pinctl(at, "--json", "usage", branch=branch))
+    alike(said, table.said[name]["usage"], "usage of " + name)
+    dear = [pin["exclusive"] for pin in said.values()]
+    equal(dear, sorted(dear, reverse=True), "bytes that only one pin holds, in the order of pins")
+    said = pinctl(at, "--json", "snapshots", "--reasons", branch=branch)
+    alike({v["version"]: set(v["reasons"]) for v in said}, table.versions[name], "snapshots of " + name)
+    for path in dice.sample(sorted(table.own(name)), min(4, len(table.own(name)))):
+        reasons = pinctl(at, "--json", "why", path, branch=branch)["reasons"]
+        equal({reason["reason"] for reason in reasons}, table.files[name][path], "why " + path)
+    free = [path for files in table.said[name]["versions"].values() for path in expand(files) if path not in table.files[name]]
+    for path in [path for path in free if os.path.exists(path)][:2] + table.said[name]["orphans"][:2]:
+        status, _, sentence = pinctl_status(at, "why", path, branch=branch)
+        equal(status, 1, "exit status of why %s (%s)" % (path, sentence))
+
+
+def release(table, name, pin):
+    """What if, and then the deed. The head that was the head before it is of the past then: its own files are left out."""
+    at, branch, reason = table.at, table.branch(name), "pin:" + pin
+    said = pinctl(at, "--json", "what-if", "release", pin, branch=branch)
+    freed = {path for path, why in table.own(name).items() if why == {reason}}
+    equal(said["snapshots_freed"], [v for v, why in sorted(table.versions[name].items()) if why == {reason}], "snapshots")
+    equal(said["files_freed"], len(freed), "files that would be free")
+    equal(said["bytes_freed"], sum(map(os.path.getsize, freed)), "bytes that would be free")
+    before, head = table.files[name], max(table.versions[name])
+    passing = {path for path in expand(table.said[name]["versions"][str(head)]) if "/_versions/" in path or "/_transactions/" in path}
+    pinctl(at, "release", pin, branch=branch)
+    table.look()
+    after = table.files[name]
+    gone, expected = before.keys() - after.keys(), {path for path, why in before.items() if why == {reason}}
+    equal(sorted(gone - passing), sorted(expected - passing), "files that nothing on this line keeps now")
+    same = before.keys() & after.keys() - passing
+    alike({path: after[path] for path in same}, {path: before[path] - {reason} for path in same}, "other reasons")
+
+
+def register(table, name):
+    """One pin more keeps what was kept."""
+    before, versions = table.files[name], table.versions[name]
+    pinctl(table.at, "register", "+1h", "--no-guard", branch=table.branch(name))
+    table.look()
+    equal(sorted(before.keys() - table.files[name].keys()), [], "files that are free by one pin more")
+    lost = {version for version, why in versions.items() if why and not table.versions[name][version]}
+    equal(lost, set(), "versions that are free by one pin more")
