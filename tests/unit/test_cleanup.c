@@ -541,6 +541,44 @@ static void a_second_cleaner_in_between_does_no_harm(void **state)
 	assert_int_equal(count_lines(st), 4);
 }
 
+/* As a run leaves it that was killed, or is still going on. */
+static void hide(struct pf_store *st, uint64_t version)
+{
+	char base[PF_MANIFEST_NAME_MAX], from[96], to[96];
+
+	pf_manifest_name_format(version, true, base);
+	snprintf(from, sizeof(from), "_versions/%s", base);
+	snprintf(to, sizeof(to), "_versions/.tmp-removed-%s", base);
+	assert_int_equal(pf_store_rename(st, from, to), 0);
+}
+
+/* Another has hidden version 2, and may yet put it back. */
+static void hide_2(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct late *l = arg;
+
+	if (l->done || strcmp(op, "rename") != 0)
+		return;
+	l->done = true;
+	hide(st, 2);
+}
+
+static void what_another_cleaner_has_in_hand_is_left_to_it(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = new_table();
+	struct late l = { false };
+
+	pf_store_mem_set_hook(st, hide_2, &l);
+	clean_anew(st, 1, OLD);
+	heal(st);
+	assert_true(l.done);
+	assert_int_equal(pf_store_rename(st, "_versions/.tmp-removed-18446744073709551613.manifest",
+					 "_versions/18446744073709551613.manifest"),
+			 0);
+	assert_whole_versions(st);
+	assert_true(exists(st, INDEX));
+}
+
 /* --- what blocks --- */
 
 static void tagged_versions_refuse_or_stay(void **state)
@@ -768,6 +806,53 @@ static void files_newer_than_the_oldest_version_stay_unless_leaks_go(void **stat
 	end(&x);
 }
 
+/* A version that goes is newer than one that stays: then files of any age are looked at. */
+static void an_old_tag_does_not_hide_newer_files(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = new_table();
+	struct cleaning x;
+
+	/* Version 1 was made at 2026-01-01T00:00:01. */
+	assert_int_equal(pf_store_mem_set_mtime(st, "data/b.lance", INT64_C(1767225603) * 1000000000), 0);
+	put_tag(st, "old", "null", 1);
+	init(&x, st, 1, 1767225605 + 3600);
+	x.o.skip_tagged = true;
+	must_plan(&x);
+	assert_goes(&x, "data/b.lance " INDEX " v4 v3 v2 ");
+	end(&x);
+	/* Also if it is on its way out since the run before. */
+	hide(st, 2);
+	hide(st, 3);
+	hide(st, 4);
+	init(&x, st, 1, 1767225605 + 3600);
+	x.o.skip_tagged = true;
+	must_plan(&x);
+	assert_goes(&x, "data/b.lance " INDEX " v4 v3 v2 ");
+	end(&x);
+}
+
+/* However young: what was in it is gone. */
+static void the_folder_of_an_index_goes_with_it(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = new_table();
+	struct pf_stat sb;
+
+	assert_int_equal(pf_store_mkdir(st, "_indices/young"), 0);
+	clean_anew(st, 1, YOUNG);
+	assert_int_equal(pf_store_stat(st, "_indices/0badcafe-0000-4000-a000-000000000001", &sb), -ENOENT);
+	assert_int_equal(pf_store_stat(st, "_indices/young", &sb), 0);
+	assert_int_equal(pf_store_mem_set_mtime(st, "_indices/young", 0), 0);
+	clean_anew(st, 1, OLD);
+	assert_int_equal(pf_store_stat(st, "_indices/young", &sb), -ENOENT);
+	assert_int_equal(pf_store_stat(st, "_indices", &sb), 0);
+	/* A folder that somebody touched just now, of files that nobody names. */
+	put_file(st, "_indices/stray/sub/page");
+	assert_int_equal(pf_store_mem_set_mtime(st, "_indices/stray", INT64_C(1000000000) * (OLD - 1)), 0);
+	assert_int_equal(pf_store_mem_set_mtime(st, "_indices/stray/sub", INT64_C(1000000000) * (OLD - 1)), 0);
+	clean_anew(st, 1, OLD);
+	assert_int_equal(pf_store_stat(st, "_indices/stray", &sb), -ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -783,6 +868,9 @@ int main(void)
 		cmocka_unit_test(a_branch_that_appears_keeps_its_root),
 		cmocka_unit_test(a_damaged_tag_that_appears_stops_everything),
 		cmocka_unit_test(a_second_cleaner_in_between_does_no_harm),
+		cmocka_unit_test(what_another_cleaner_has_in_hand_is_left_to_it),
+		cmocka_unit_test(an_old_tag_does_not_hide_newer_files),
+		cmocka_unit_test(the_folder_of_an_index_goes_with_it),
 		cmocka_unit_test(tagged_versions_refuse_or_stay),
 		cmocka_unit_test(a_tag_that_says_main_is_one_of_main),
 		cmocka_unit_test(damage_blocks),
