@@ -33,6 +33,11 @@ logged() {
 	grep -qE "^[0-9T:.-]+Z	$1	pins/$2	-	$3" "$MNT/.pinfs/log"
 }
 
+# cleaned: a cleanup, and it expired the pin at hand.
+cleaned() {
+	pinctl -d "$TABLE" cleanup --retain 1 --apply && not test -e "$F"
+}
+
 # --- metrics ---
 
 @test "metrics: the text format of Prometheus, whatever the table is called" {
@@ -368,5 +373,17 @@ logged() {
 	eventually grep -q "	watch	head	EUCLEAN	$(head_version)	not looked at from version $(($(head_version) - 1)) on" "$MNT/.pinfs/log"
 	pinctl -d "$TABLE" renew "$id" 2033-01-01T00:00:00Z
 	eventually logged renewed "$id" "$(head_version)	until 2033"
+	stop
+}
+
+@test "log: what a cleanup by pinctl does to pins, and what is left can be mounted on" {
+	mount_table
+	new_pin
+	local kept=$F
+	new_pin +1s
+	eventually cleaned
+	eventually logged expired "$ID" ''
+	test -e "$kept"
+	new_pin
 	stop
 }
