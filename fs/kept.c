@@ -242,12 +242,21 @@ static int refresh(struct fs *fs, fuse_req_t req, const struct fs_node *n, struc
 	return r;
 }
 
-static int explain(struct fs_kept *k, const char *branch, struct pf_why *why)
+static int explain(struct fs_kept *k, struct fs_line *of, struct pf_why *why)
 {
-	struct pf_line *line = pf_lines_find(&k->lines, branch);
+	struct pf_line *line = pf_lines_find(&k->lines, of->name);
 	if (!line)
 		return pf_why_set(why, -ENOENT, "no such branch");
-	return pf_explain_new(&k->lines, line, pf_time_now(), NULL, NULL, &k->answer, why);
+	int r = pf_explain_new(&k->lines, line, pf_time_now(), NULL, NULL, &k->answer, why);
+	if (r < 0)
+		return r;
+	const struct fs_account a = {
+		.version = k->answer->survey->head->version,
+		.bytes_kept = k->answer->totals.bytes_kept,
+		.bytes_free = k->answer->totals.bytes_free,
+	};
+	fs_line_set_account(of, &a);
+	return 0;
 }
 
 /* Does the last answer hold? */
@@ -263,15 +272,15 @@ int fs_kept_begin(fuse_req_t req, const struct fs_node *n, bool measured, struct
 {
 	struct fs *fs = fuse_req_userdata(req);
 	struct fs_kept *k = &fs->kept;
-	const char *branch = n->branch->line->name;
+	struct fs_line *line = n->branch->line;
 
 	int r = take_turn(fs, req, why);
 	if (r < 0)
 		return r;
-	if (measured || !holds(k, branch)) {
+	if (measured || !holds(k, line->name)) {
 		r = refresh(fs, req, n, why);
 		if (r == 0)
-			r = explain(k, branch, why);
+			r = explain(k, line, why);
 	}
 	if (r < 0)
 		fs_kept_end(fs);

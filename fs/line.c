@@ -156,3 +156,18 @@ struct fs_meter fs_line_meter(struct fs_line *l)
 	pthread_mutex_unlock(&l->lock);
 	return m;
 }
+
+struct fs_account fs_line_account(struct fs_line *l)
+{
+	pthread_mutex_lock(&l->lock);
+	struct fs_account a = l->account;
+	pthread_mutex_unlock(&l->lock);
+	return a;
+}
+
+void fs_line_set_account(struct fs_line *l, const struct fs_account *a)
+{
+	pthread_mutex_lock(&l->lock);
+	l->account = *a;
+	pthread_mutex_unlock(&l->lock);
+}

@@ -11,6 +11,12 @@
 #include "options.h"
 #include "view.h"
 
+/* What the last account came to (kept.h). */
+struct fs_account {
+	uint64_t version; /* its head; 0: none was taken yet */
+	uint64_t bytes_kept, bytes_free;
+};
+
 struct fs_line {
 	char *name; /* NULL: main */
 	struct pf_store *store;
@@ -20,6 +26,7 @@ struct fs_line {
 	struct pf_committer *committer;
 	struct fs_view *view; /* of the newest head seen */
 	struct fs_meter meter;
+	struct fs_account account;
 	struct fs_follow follow; /* has a lock of its own */
 };
 
@@ -46,7 +53,9 @@ int fs_line_records(struct fs_line *l, struct fs_view *head, size_t *n, struct p
 /* Run a pin operation to its end; as pf_commit. */
 int fs_line_commit(struct fs_line *l, const struct pf_op *op, struct pf_answer *answer);
 
-/* What its operations came to so far. */
+/* What its operations came to so far, and the last account. */
 struct fs_meter fs_line_meter(struct fs_line *l);
+struct fs_account fs_line_account(struct fs_line *l);
+void fs_line_set_account(struct fs_line *l, const struct fs_account *a);
 
 #endif

@@ -10,6 +10,7 @@ struct sample {
 	struct fs_branch *branch;
 	struct fs_view *view; /* NULL: it cannot be read */
 	struct fs_meter meter;
+	struct fs_account account;
 	size_t lost, overdue;
 	const struct pf_pin *soonest; /* NULL without pins */
 };
@@ -53,6 +54,7 @@ static int take_samples(struct fs *fs, struct samples *out)
 		v += out->n++;
 		*v = (struct sample){ .branch = b,
 				      .meter = fs_line_meter(b->line),
+				      .account = fs_line_account(b->line),
 				      .lost = fs_follow_lost(&b->line->follow) };
 		if (fs_line_view(b->line, &v->view, NULL) == 0)
 			look_at_pins(v);
@@ -126,6 +128,24 @@ static int lost(const struct sample *s, uint64_t *out)
 {
 	*out = s->lost;
 	return 1;
+}
+
+static int kept_version(const struct sample *s, uint64_t *out)
+{
+	*out = s->account.version;
+	return s->account.version != 0;
+}
+
+static int kept_bytes(const struct sample *s, uint64_t *out)
+{
+	*out = s->account.bytes_kept;
+	return s->account.version != 0;
+}
+
+static int free_bytes(const struct sample *s, uint64_t *out)
+{
+	*out = s->account.bytes_free;
+	return s->account.version != 0;
 }
 
 static int guard_failures(const struct sample *s, uint64_t *out)
@@ -238,6 +258,10 @@ static const struct {
 	{ "pinfs_pins_lost", "gauge", "Pins that a writer dropped: neither active again nor waived.", lost },
 	{ "pinfs_soonest_expiry_timestamp_seconds", "gauge", "When the first pin expires, in seconds since 1970.",
 	  .lines = soonest },
+	{ "pinfs_kept_head_version", "gauge",
+	  "Head of the last account of what is kept, which reading retention/ takes.", kept_version },
+	{ "pinfs_kept_bytes", "gauge", "Bytes on disk that something keeps, by that account.", kept_bytes },
+	{ "pinfs_free_bytes", "gauge", "Bytes on disk of versions that nothing keeps, by that account.", free_bytes },
 	{ "pinfs_operations_total", "counter", "Pin operations asked of this mount; several may share a commit.",
 	  .lines = operations },
 	{ "pinfs_operation_retries_total", "counter", "Races lost to other writers before an operation was done.",

@@ -100,19 +100,12 @@ int fs_snapshots_find(struct fs *fs, const struct fs_node *n, const char *name, 
 	return find_number(n, K_SNAPSHOT, name, out);
 }
 
-static struct pf_time time_from_ns(int64_t ns)
-{
-	const int64_t second = 1000000000;
-	int64_t rest = (ns % second + second) % second;
-	return (struct pf_time){ .sec = (ns - rest) / second, .nsec = (int32_t)rest };
-}
-
 int fs_snapshot_look(struct fs *fs, const struct fs_node *n, struct fs_content *out, struct pf_why *why)
 {
 	struct pf_stat st;
 	int r = fs_line_stat(n->branch->line, n->number, &st, why);
 	if (r == 0)
-		out->mtime = out->ctime = time_from_ns(st.mtime_ns);
+		out->mtime = out->ctime = pf_time_of_ns(st.mtime_ns);
 	return r;
 }
 

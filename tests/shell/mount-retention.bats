@@ -557,3 +557,91 @@ $second"
 	END
 	stop
 }
+
+@test "metrics: bytes of the last account, and none is taken for them" {
+	retention_mounted 14.0.2/tags.lance
+	metric() {
+		sed -n "s/^$1{branch=\"main\"} //p" "$MNT/.pinfs/metrics"
+	}
+	same "$(metric pinfs_kept_bytes)$(metric pinfs_free_bytes)$(metric pinfs_kept_head_version)" ''
+	same "$(metric pinfs_pins)" 0
+	cat "$R/summary" >"$DIR/summary"
+	same "$(metric pinfs_kept_head_version)" 6
+	same "$(metric pinfs_kept_bytes) $(metric pinfs_free_bytes)" "$(jq -r '"\(.bytes.kept) \(.bytes.free)"' "$DIR/summary")"
+	new_pin
+	same "$(metric pinfs_kept_head_version)" 6
+	stop
+}
+
+@test "the figures are those of pinctl" {
+	retention_mounted 14.0.2/fri.lance
+	new_pin "$T,label=a"
+	new_pin "$T"
+	python3 "$BATS_TEST_DIRNAME/make-branch" "$TABLE" feat/x
+	local branch dir
+	for branch in main feat/x; do
+		dir=$R
+		[[ $branch == main ]] || dir=$MNT/branches/feat%2Fx/retention
+		pinctl -d "$TABLE" -b "$branch" --json usage >"$DIR/usage" || :
+		pinctl -d "$TABLE" -b "$branch" --json snapshots --reasons >"$DIR/snapshots" || :
+		pinctl -d "$TABLE" -b "$branch" --json fri >"$DIR/fri" || :
+		python3 - "$dir" "$DIR" <<-'END'
+			import json, os, sys
+			retention, out = sys.argv[1:]
+			def of_pinctl(name):
+			    return json.load(open(os.path.join(out, name)))
+			def of_mount(name):
+			    return json.load(open(os.path.join(retention, name)))
+			def ageless(usage):
+			    return [{k: v for k, v in u.items() if k not in ("age_seconds", "bytes_per_hour")} for u in usage]
+			snapshots = of_pinctl("snapshots")
+			assert [s["version"] for s in snapshots] == sorted(map(int, os.listdir(retention + "/snapshots")))
+			for s in snapshots:
+			    assert s == of_mount("snapshots/%d" % s["version"]), s
+			records = of_pinctl("fri")
+			assert records and len(records) == len(os.listdir(retention + "/fri"))
+			for r in records:
+			    assert r == of_mount("fri/%d" % r["record"]), r
+			mine, theirs = of_mount("summary"), of_pinctl("usage")
+			theirs_pins = theirs["usage"] if isinstance(theirs, dict) else theirs
+			key = lambda u: u["id"]
+			assert sorted(ageless(mine["usage"]), key=key) == sorted(ageless(theirs_pins), key=key), (mine, theirs)
+			if isinstance(theirs, dict):
+			    for k in mine.keys() & theirs.keys() - {"usage"}:
+			        assert mine[k] == theirs[k], k
+		END
+	done
+	stop
+}
+
+# A branch by Lance refers to files of the version that it hangs from. Such tables name their place, so they are made where the test runs.
+@test "branches made by Lance: what they need of each other" {
+	[[ -d $HOME/.cache/pinfs/venvs/pylance-14.0.2 ]] || skip 'no Lance 14.0.2: run tools/venv 14.0.2'
+	TABLE=$DIR/t.lance
+	"$PINFS_SOURCE/tests/fixtures/make" --only branches --release 14.0.2 --out "$TABLE" >"$DIR/expected"
+	mount_table
+	R=$MNT/retention
+	python3 - "$DIR/expected" "$MNT" <<-'END'
+		import json, sys
+		table, mnt = json.load(open(sys.argv[1])), sys.argv[2]
+		def retention(name, file):
+		    return open("%s/%sretention/%s" % (mnt, "branches/%s/" % name if name else "", file)).read()
+		def reasons(name, version):
+		    return json.loads(retention(name, "snapshots/%d" % version))["reasons"]
+		assert "branch:dev" in reasons("", 2) and "branch:feat/x" in reasons("", 3)
+		assert reasons("", 1) == [] and "tag:main-2" in reasons("", 2)
+		assert "tag:feat-4" in reasons("feat%2Fx", 4)
+		for name, of in [("", table)] + [(b.replace("/", "%2F"), t) for b, t in table["branches"].items()]:
+		    summary = json.loads(retention(name, "summary"))
+		    assert summary["head"] == of["latest_version"] and summary["blocked"] is None, (name, summary)
+		    assert (summary["branch"] or "main").replace("/", "%2F") == (name or "main"), summary
+		# What a branch reads of main's data, main keeps for it, and the branch names it by main's path.
+		shared = {l.split("\t")[2] for l in retention("dev", "files").splitlines()} & {
+		    l.split("\t")[2] for l in retention("", "files").splitlines()}
+		assert shared and all(p.startswith("data/") for p in shared), shared
+		for l in retention("", "files").splitlines():
+		    size, why, path = l.split("\t")
+		    assert path not in shared or "branch:dev" in why.split(","), l
+	END
+	stop
+}
