@@ -55,16 +55,25 @@ void pf_json_push(json_t **list, json_t *v)
 	}
 }
 
-static int append(const char *p, size_t n, void *out)
+struct dump {
+	struct pf_buf *out;
+	bool failed; /* jansson forgets that a callback failed within a nested value */
+};
+
+static int append(const char *p, size_t n, void *arg)
 {
-	return pf_buf_add(out, p, n) < 0 ? -1 : 0;
+	struct dump *d = arg;
+
+	d->failed = d->failed || pf_buf_add(d->out, p, n) < 0;
+	return d->failed ? -1 : 0;
 }
 
 static int dump(const json_t *j, size_t flags, struct pf_buf *out)
 {
+	struct dump d = { .out = out };
 	size_t before = out->len;
 
-	if (!j || json_dump_callback(j, append, out, flags) < 0) {
+	if (!j || json_dump_callback(j, append, &d, flags) < 0 || d.failed) {
 		out->len = before;
 		return -ENOMEM;
 	}
