@@ -87,6 +87,8 @@ static int check_lost(const struct pf_explain *e, struct pf_why *why)
 	int r = seen ? pf_lost_find(line->branch, after, &lost, &inner)
 		     : pf_lost_recent(line->branch, LOOK_BACK, &lost, &inner);
 	line->none_lost = r == 0 && lost.n == 0 ? lost.until : 0;
+	if (r == -ENOMEM)
+		return r;
 	if (r < 0)
 		return pf_why_set(why, -EBUSY, "whether pins were lost is not known: %s",
 				  inner.text[0] ? inner.text : strerror(-r));

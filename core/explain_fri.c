@@ -243,15 +243,18 @@ static int check_source(const struct pf_explain *e, const struct source *s, stru
 
 static int keep_needs(struct source *s, const struct pf_fri_need *needs, size_t n)
 {
-	s->need = reallocarray(NULL, n + 1, sizeof(*s->need));
-	s->state = calloc(n + 1, sizeof(*s->state));
-	if (!s->need || !s->state)
+	_cleanup_(pf_freep) struct need *need = reallocarray(NULL, n + 1, sizeof(*need));
+	_cleanup_(pf_freep) uint8_t *state = calloc(n + 1, sizeof(*state));
+
+	if (!need || !state)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		s->need[i] =
+		need[i] =
 			(struct need){ needs[i].via == SIZE_MAX ? NOT_SET : (uint32_t)needs[i].via, needs[i].fragment };
-		s->state[i] = (uint8_t)((needs[i].needed ? NEEDED : 0) | (needs[i].ambiguous ? AMBIGUOUS : 0));
+		state[i] = (uint8_t)((needs[i].needed ? NEEDED : 0) | (needs[i].ambiguous ? AMBIGUOUS : 0));
 	}
+	s->need = STEAL(need);
+	s->state = STEAL(state);
 	return 0;
 }
 

@@ -8,14 +8,14 @@
 #include "core/render_retention.h"
 #include "core/store_mem.h"
 
+#include "moved.h"
 #include "moves.h"
 #include "pinned.h"
 #include "table.h"
 
 #define A     "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
 #define B     "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
-#define FRI   "0badcafe-0000-4000-a000-000000000003"
-#define BY_ID "0badcafe-0000-4000-a000-000000000001"
+#define BY_ID MOVED_INDEX
 
 /* One second after pin b was made, and before both expire. */
 static const struct pf_time now = { .sec = 1767225600 + 3602, .nsec = 7000000 };
@@ -45,83 +45,6 @@ static void close_account(struct account *a)
 	pf_explain_free(a->e);
 	pf_lines_release(&a->lines);
 	pf_store_free(a->st);
-}
-
-static void put_file(struct pf_store *st, const char *name, size_t len)
-{
-	static const char bytes[4096];
-
-	assert_true(len <= sizeof(bytes));
-	assert_int_equal(pf_store_mem_put(st, name, bytes, len), 0);
-}
-
-/* Index section: an index, and the history `text`. */
-static void put_history(const char *text, int32_t index_version, uint32_t base, struct pf_buf *out)
-{
-	_cleanup_(pf_buf_release) struct pf_buf content = PF_BUF_INIT, details = PF_BUF_INIT;
-
-	moves_index(&(struct moves_index){ .name = "by_id", .uuid = 1 }, out);
-	if (!text)
-		return;
-	moves_content(text, &content);
-	moves_details_inline(&content, &details);
-	moves_index(&(struct moves_index){ .name = "__lance_frag_reuse",
-					   .uuid = 3,
-					   .type = MOVES_FRI_TYPE,
-					   .details = &details,
-					   .index_version = index_version,
-					   .has_base = base != 0,
-					   .base_id = base },
-		    out);
-}
-
-/* One version of these fragments, digits, each a data file of its name; and the history. */
-static void put_version(struct pf_store *st, uint64_t version, const char *fragments, const char *history,
-			const char *pins)
-{
-	_cleanup_(pf_buf_release) struct pf_buf extra = PF_BUF_INIT, index = PF_BUF_INIT;
-
-	for (const char *f = fragments; *f; f++) {
-		char file[16];
-		snprintf(file, sizeof(file), "%c.lance", *f);
-		table_add_fragment(&extra, (uint64_t)(*f - '0'), file, 100, -1);
-	}
-	put_history(history, 1, 0, &index);
-	pinned_put(st,
-		   &(struct table_version){
-			   .version = version, .writer_flags = UINT64_C(1) << 19, .extra = &extra, .index = &index },
-		   &(struct pinned){ .pins = pins });
-}
-
-#define MERGED	"T 0:10 1:10 > 2:20"
-#define DIVIDED MERGED "; P 2:20 > 3:10 4:10"
-#define LATER	DIVIDED "; T 9:10 > 5:10"
-
-/*
- * Fragments 0 and 1 become 2, which becomes 3 and 4; 9 comes later and becomes 5. Pin a is of version 1 with fragment 0, pin b of version 2 with
- * fragments 0 and 1.
- */
-static struct pf_store *moved_table(void)
-{
-	struct pf_store *st = NULL;
-	char name[128], id[PF_UUID_TEXT];
-
-	assert_int_equal(pf_store_mem_new(&st), 0);
-	put_version(st, 1, "0", NULL, NULL);
-	put_version(st, 2, "01", NULL, "a");
-	put_version(st, 3, "2", MERGED, "ab");
-	put_version(st, 4, "34", DIVIDED, "ab");
-	put_version(st, 5, "349", DIVIDED, "ab");
-	put_version(st, 6, "345", LATER, "ab");
-	for (const char *f = "0123459"; *f; f++) {
-		snprintf(name, sizeof(name), "data/%c.lance", *f);
-		put_file(st, name, 100);
-	}
-	snprintf(name, sizeof(name), "_fri/%s/stable_partition.lance", moves_map_id(1, id));
-	put_file(st, name, 1000);
-	put_file(st, "_indices/" BY_ID "/page.lance", 20);
-	put_file(st, "_indices/" BY_ID "/sub/more.lance", 30);
-	return st;
 }
 
 static void assert_path(struct pf_explain *e, size_t pin, size_t record, const char *want)
@@ -204,7 +127,7 @@ static void test_stamps(void **state)
 	assert_int_equal(pf_store_mem_new(&st), 0);
 	for (uint64_t v = 1; v < 4; v++)
 		pinned_put(st, &(struct table_version){ .version = v }, &(struct pinned){ .pins = NULL });
-	put_history("L1 0:10 > 1:10; L2 1:10 > 2:10", 0, 0, &index);
+	moved_put_history("L1 0:10 > 1:10; L2 1:10 > 2:10", 0, 0, &index);
 	pinned_put(st, &(struct table_version){ .version = 4, .index = &index }, &(struct pinned){ .pins = "ab" });
 	open_account(&a, st, NULL);
 	assert_path(a.e, 0, 0, "");
@@ -224,8 +147,8 @@ static void test_no_history(void **state)
 	struct pf_why why = PF_WHY_INIT;
 
 	assert_int_equal(pf_store_mem_new(&st), 0);
-	put_version(st, 1, "0", NULL, NULL);
-	put_file(st, "data/0.lance", 100);
+	moved_put_version(st, 1, "0", NULL, NULL);
+	moved_put_file(st, "data/0.lance", 100);
 	open_account(&a, st, NULL);
 	assert_int_equal(pf_explain_fri(a.e, &f, &why), -ENODATA);
 	assert_string_equal(why.text, "_versions/18446744073709551614.manifest has no fragment reuse index");
@@ -368,7 +291,7 @@ static void test_names(void **state)
 	table_add_fragment(&extra, 2, "far.lance", 8, 2);
 	table_add_base(&extra, 1, true, "/other place");
 	table_add_base(&extra, 2, false, "s3://bucket/x");
-	put_file(st, "data/a\tb\n\\.lance", 5);
+	moved_put_file(st, "data/a\tb\n\\.lance", 5);
 	table_put(st, &(struct table_version){ .version = 1, .txn = TABLE_TXN_NONE, .extra = &extra });
 	open_account(&a, st, NULL);
 	for (size_t i = 0; i < a.e->survey->n_files; i++) {
@@ -482,10 +405,10 @@ static void test_lost(void **state)
 	struct pf_why why = PF_WHY_INIT;
 
 	assert_int_equal(pf_store_mem_new(&st), 0);
-	put_version(st, 1, "0", NULL, NULL);
-	put_version(st, 2, "0", NULL, "a");
+	moved_put_version(st, 1, "0", NULL, NULL);
+	moved_put_version(st, 2, "0", NULL, "a");
 	table_put(st, &(struct table_version){ .version = 3, .writer = "8.0.1" });
-	put_file(st, "data/0.lance", 100);
+	moved_put_file(st, "data/0.lance", 100);
 	open_account(&a, st, NULL);
 	assert_int_equal(pf_explain_blocked(a.e, &why), -EBUSY);
 	assert_string_equal(why.text, "pin " A " of source 1:0badcafe-0000-4000-8000-000000000001 is lost: version 3, "
@@ -522,18 +445,18 @@ static void test_lost_since(void **state)
 	unsigned opens;
 
 	assert_int_equal(pf_store_mem_new(&st), 0);
-	put_version(st, 1, "0", NULL, NULL);
+	moved_put_version(st, 1, "0", NULL, NULL);
 	for (uint64_t v = 2; v <= 40; v++)
-		put_version(st, v, "0", NULL, "a");
-	put_file(st, "data/0.lance", 100);
-	put_file(st, "_indices/" BY_ID "/page.lance", 20);
+		moved_put_version(st, v, "0", NULL, "a");
+	moved_put_file(st, "data/0.lance", 100);
+	moved_put_file(st, "_indices/" BY_ID "/page.lance", 20);
 	open_account(&a, st, NULL);
 	assert_int_equal(ask_anew(&a, &opens), 0);
 	assert_true(opens >= 40);
 	assert_int_equal(ask_anew(&a, &opens), 0);
 	assert_int_equal(opens, 0);
 
-	put_version(st, 41, "0", NULL, "a");
+	moved_put_version(st, 41, "0", NULL, "a");
 	assert_int_equal(ask_anew(&a, &opens), 0);
 	assert_in_range(opens, 1, 3); /* version 41, the one before, the transaction */
 
@@ -542,7 +465,7 @@ static void test_lost_since(void **state)
 	assert_int_equal(ask_anew(&a, &opens), -EBUSY);
 	table_put(st, &(struct table_version){ .version = 43, .writer = "8.0.1" });
 	assert_int_equal(ask_anew(&a, &opens), -EBUSY);
-	put_version(st, 44, "0", NULL, "a");
+	moved_put_version(st, 44, "0", NULL, "a");
 	assert_int_equal(ask_anew(&a, &opens), 0);
 	close_account(&a);
 }
