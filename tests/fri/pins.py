@@ -21,7 +21,7 @@ def pin(source, transaction, name=None):
 
 
 def transaction_of(at, version):
-    """Its uuid, by the name of its file. read_transaction of pylance 14.0.2 fails at a compaction that remapped an index."""
+    """Its uuid, by the name of its file: read_transaction of pylance 14.0.2 fails where a compaction remapped an index."""
     name = Head(at, version).get(TRANSACTION_FILE).decode()
     return name[name.index("-") + 1 : -len(".txn")]
 

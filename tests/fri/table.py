@@ -23,8 +23,8 @@ INVERTED = len("%020d.manifest" % 0)
 
 class Head:
     """
-    The newest manifest of a table, or of a branch by its directory; or that of a version, to be read. Change fields and index (the
-    elements of the index section, encoded), then publish.
+    The newest manifest of a table, or of a branch by its directory; or that of a version, to be read. Change fields and
+    index (the elements of the index section, encoded), then publish.
     """
 
     def __init__(self, at, version=None):

@@ -62,7 +62,6 @@ def each(at, seed):
         equal(ours["problems"], [], "problems of a table that is whole")
     files = sorted({path for ours in before.values() for path in held(ours)})
     chosen = dice.sample(files, min(len(files), SAMPLE))
-    # Names differ each time that a table is made, their kinds and order do not.
     for path in chosen:
         for damage in (remove, cut, empty, scramble):
             check(at, before, path, damage)
@@ -119,7 +118,7 @@ def check(at, before, path, damage):
             continue
         problems = after[name]["problems"]
         told = {pin for problem in problems if tells(at, ours, problem, path) for pin in problem["pins"]}
-        what = "%s of %s: pins of %s that are told of it (of %r)" % (damage.__name__, os.path.relpath(path, at), name, problems)
+        what = "%s of %s: pins of %s that are told of it" % (damage.__name__, os.path.relpath(path, at), name)
         equal(sorted(told), sorted(expected[name]), what)
 
 
@@ -140,8 +139,8 @@ def tells(at, ours, problem, path):
 
 def needing(at, name, ours, path, damage):
     """
-    The pins of a line that must be told of this damage; None where nobody can know of it without reading the data itself; HEAD where
-    the line cannot be read.
+    The pins of a line that must be told of this damage; None where nobody can know of it without reading the data itself;
+    HEAD where the line cannot be read.
     """
     pins = held(ours).get(path, set())
     root = os.path.join(at, "" if name == "main" else "tree/" + name)

@@ -1,11 +1,11 @@
-"""The library, pinctl and the mount say the same of random tables: what is kept, why, how much it is; and what would go if a pin were
-released is what goes when it is."""
+"""The library, pinctl and the mount say the same of random tables: what is kept, why, how much it is; and what would go
+if a pin were released is what goes when it is."""
 
 import json
 import os
 
 from histories import History
-from retention import dump, expand, pin_some
+from retention import Places, dump, expand, pin_some, same
 from support import LONG, equal, mounted, pinctl, pinctl_status, scratch
 
 SEED = 20261129
@@ -59,18 +59,9 @@ class Table:
         return None if name == "main" else name
 
     def own(self, name):
-        """Those in the line's own folders, by name."""
-        root = self.at + ("" if name == "main" else "/tree/" + name)
-        lines = [self.at] + [self.at + "/tree/" + other for other in self.said if other != "main"]
-
-        def owner(path):
-            return max((line for line in lines if path.startswith(line + "/") and in_folders(path[len(line) + 1 :])), key=len, default=None)
-
-        return {path: why for path, why in self.files[name].items() if owner(path) == root}
-
-
-def in_folders(path):
-    return path.split("/")[0] in ("_versions", "_transactions", "data", "_deletions", "_indices", "_fri", "_blobs")
+        """Those in the line's own folders."""
+        place = Places(self.at, self.said)
+        return {path: why for path, why in self.files[name].items() if place.owner(path) == name}
 
 
 def read(*path):
@@ -86,7 +77,7 @@ def same_in_mount(table, name, where):
         equal(summary[what], expected, "%s in the summary of %s" % (what, name))
     kept = sum(bool(why) for why in table.versions[name].values())
     equal(summary["versions"], {"kept": kept, "free": len(table.versions[name]) - kept}, "versions in the summary")
-    alike(usage(summary["usage"]), ours["usage"], "usage in the summary of " + name)
+    same(usage(summary["usage"]), ours["usage"], "usage in the summary of " + name)
     equal(summary["blocked"] is None, not ours["problems"], "blocked, of " + name)
 
     found = {}
@@ -96,10 +87,11 @@ def same_in_mount(table, name, where):
         assert path not in found, "%s is there twice" % path
         equal(int(size), os.path.getsize(path), "bytes of " + path)
         found[path] = set(why.split(","))
-    alike(found, table.files[name], "files of " + name)
+    same(found, table.files[name], "files of " + name)
 
-    versions = {int(entry): json.loads(read(where, "snapshots", entry)) for entry in os.listdir(os.path.join(where, "snapshots"))}
-    alike({v: set(said["reasons"]) for v, said in versions.items()}, table.versions[name], "snapshots of " + name)
+    entries = os.listdir(os.path.join(where, "snapshots"))
+    versions = {int(entry): set(json.loads(read(where, "snapshots", entry))["reasons"]) for entry in entries}
+    same(versions, table.versions[name], "snapshots of " + name)
 
 
 def usage(said):
@@ -107,46 +99,43 @@ def usage(said):
     return {pin["id"]: {figure: pin[figure + "_bytes"] for figure in figures} for pin in said}
 
 
-def alike(found, expected, what):
-    differ = {key: (found.get(key), expected.get(key)) for key in found.keys() | expected.keys()}
-    differ = {key: two for key, two in differ.items() if two[0] != two[1]}
-    assert not differ, "%s (found, expected): %r" % (what, differ)
-
-
 def same_from_pinctl(table, name, dice):
     at, branch = table.at, table.branch(name)
     said = usage(pinctl(at, "--json", "usage", branch=branch))
-    alike(said, table.said[name]["usage"], "usage of " + name)
+    same(said, table.said[name]["usage"], "usage of " + name)
     dear = [pin["exclusive"] for pin in said.values()]
     equal(dear, sorted(dear, reverse=True), "bytes that only one pin holds, in the order of pins")
     said = pinctl(at, "--json", "snapshots", "--reasons", branch=branch)
-    alike({v["version"]: set(v["reasons"]) for v in said}, table.versions[name], "snapshots of " + name)
+    same({v["version"]: set(v["reasons"]) for v in said}, table.versions[name], "snapshots of " + name)
     for path in dice.sample(sorted(table.own(name)), min(4, len(table.own(name)))):
         reasons = pinctl(at, "--json", "why", path, branch=branch)["reasons"]
         equal({reason["reason"] for reason in reasons}, table.files[name][path], "why " + path)
-    free = [path for files in table.said[name]["versions"].values() for path in expand(files) if path not in table.files[name]]
-    for path in [path for path in free if os.path.exists(path)][:2] + table.said[name]["orphans"][:2]:
+    named = [path for files in table.said[name]["versions"].values() for path in expand(files)]
+    free = [path for path in named if path not in table.files[name] and os.path.exists(path)]
+    for path in free[:2] + table.said[name]["orphans"][:2]:
         status, _, sentence = pinctl_status(at, "why", path, branch=branch)
         equal(status, 1, "exit status of why %s (%s)" % (path, sentence))
 
 
 def release(table, name, pin):
-    """What if, and then the deed. The head that was the head before it is of the past then: its own files are left out."""
+    """What if, and then the deed. What was the head before is of the past then: its own files are left out."""
     at, branch, reason = table.at, table.branch(name), "pin:" + pin
     said = pinctl(at, "--json", "what-if", "release", pin, branch=branch)
     freed = {path for path, why in table.own(name).items() if why == {reason}}
-    equal(said["snapshots_freed"], [v for v, why in sorted(table.versions[name].items()) if why == {reason}], "snapshots")
+    versions = [version for version, why in sorted(table.versions[name].items()) if why == {reason}]
+    equal(said["snapshots_freed"], versions, "snapshots that would be free")
     equal(said["files_freed"], len(freed), "files that would be free")
     equal(said["bytes_freed"], sum(map(os.path.getsize, freed)), "bytes that would be free")
     before, head = table.files[name], max(table.versions[name])
-    passing = {path for path in expand(table.said[name]["versions"][str(head)]) if "/_versions/" in path or "/_transactions/" in path}
+    files = table.said[name]["versions"][str(head)]
+    passing = {path for path, kind in files.items() if kind in ("manifest", "transaction")}
     pinctl(at, "release", pin, branch=branch)
     table.look()
     after = table.files[name]
     gone, expected = before.keys() - after.keys(), {path for path, why in before.items() if why == {reason}}
     equal(sorted(gone - passing), sorted(expected - passing), "files that nothing on this line keeps now")
-    same = before.keys() & after.keys() - passing
-    alike({path: after[path] for path in same}, {path: before[path] - {reason} for path in same}, "other reasons")
+    left = before.keys() & after.keys() - passing
+    same({path: after[path] for path in left}, {path: before[path] - {reason} for path in left}, "other reasons")
 
 
 def register(table, name):

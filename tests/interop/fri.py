@@ -51,7 +51,8 @@ def cases():
 def dump(at, addresses=None, branch=None):
     """What core says of the newest version, with the addresses followed; and its exit status and sentence."""
     given = "\n".join(map(str, addresses or []))
-    done = subprocess.run([DUMP, at, *([branch] if branch else [])], input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [DUMP, at, *([branch] if branch else [])]
+    done = subprocess.run(command, input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     return (json.loads(done.stdout) if done.returncode == 0 else None), done.returncode, done.stderr
 
 
@@ -248,7 +249,7 @@ def histories():
     """Every address that any version of a line has ever had."""
     records = 0
     for number in range(2 * ROUNDS):
-        weights = {"compact": 12, "index": 8, "tagged": 0, "overwrite": 0.2, "branch": 1, "merge_column": 0, "detached": 0}
+        weights = {"compact": 12, "index": 8, "tagged": 0, "overwrite": 0.2, "merge_column": 0, "detached": 0}
         with scratch() as folder:
             made = History(folder, "fri %d" % (SEED + number), others=0.2, weights=weights)
             for step in ("append", "index", "append", "index", "compact", "compact"):

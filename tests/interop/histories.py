@@ -54,7 +54,8 @@ class Unfit(Exception):
 
 class Scene:
     """One step, in the process that does it. `state` is what the history remembers: JSON. crew: the releases that have a
-    part; next: the first value of column a that was not used; names: how many were given; bases: those of base paths; stable: row ids."""
+    part; next: the first value of column a that was not used; names: how many were given; bases: those of base paths;
+    stable: whether row ids are."""
 
     def __init__(self, at, state, dice):
         self.at, self.state, self.dice = at, state, dice

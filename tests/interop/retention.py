@@ -1,19 +1,18 @@
-"""What versions refer to, what pins, tags and branches keep of it and how much that is: core against Lance's tracked_files and
-sets of files, for every version and branch of the fixtures and of tables made at random; and what core keeps no cleanup of Lance's
-takes for free."""
+"""What versions refer to, what pins, tags and branches keep of it and how much that is: core against Lance's
+tracked_files and sets of files, for every version and branch of the fixtures and of tables made at random; and what core
+keeps no cleanup of Lance's takes for free."""
 
 import glob
 import json
 import os
 import random
 import subprocess
-import sys
 
 import lance
 import pyarrow as pa
 
 from histories import History
-from support import BUILD, FIXTURES, LONG, ROOT, copy, equal, fixtures, make, scratch
+from support import BUILD, LONG, copy, equal, fixtures, make, scratch
 
 import pins
 from table import Head
@@ -53,7 +52,7 @@ def dump(at):
 
 
 def expand(files):
-    """{file: value} with directories as the files in them. Those of indices that keep everything in their entry are not there."""
+    """{file: value} with directories as the files in them. An index that keeps everything in its entry has none."""
     found = {}
     for name, value in files.items():
         if name.endswith("/"):
@@ -87,8 +86,8 @@ def same(found, expected, what):
 
 def compare(at, gutted=frozenset()):
     """
-    All lines of the table. What core says, for more questions. gutted: the versions of main that Lance's cleanup left without their
-    transaction files, because a branch was made from them (lance-14-cleanup D5).
+    All lines of the table. What core says, for more questions. gutted: the versions of main that Lance's cleanup left
+    without their transaction files, because a branch was made from them (lance-14-cleanup D5).
     """
     said, lines = dump(at), open_lines(at)
     equal(sorted(said), sorted(lines), "branches")
@@ -157,7 +156,7 @@ def check_disk(place, name, said, gutted):
 
 
 def misstamped(place, problem):
-    """Lance 12, making a branch of a branch or of a clone, says that an index is in the one when it is in what that was made from."""
+    """A branch of a branch or of a clone, made by Lance 12, looks for an index there and not where that has it from."""
     name = os.path.basename(problem["file"] or "")
     elsewhere = glob.glob(os.path.dirname(place.at) + "/**/_indices/" + name, recursive=True)
     return bool(name and elsewhere) and problem["text"].endswith("_indices/%s is missing" % name)
