@@ -507,6 +507,38 @@ $second"
 	stop
 }
 
+@test "hundreds of callers: some are told to ask again, and pins are there for everybody" {
+	retention_mounted 14.0.2/many-versions.lance
+	new_pin
+	let_watcher_read
+	slow_opens 20ms
+	python3 - "$R/snapshots/7" "$F" <<-'END'
+		import errno, os, sys, threading, time
+		results = []
+		def attempt():
+		    try:
+		        os.close(os.open(sys.argv[1], os.O_RDONLY))
+		        results.append(0)
+		    except OSError as e:
+		        results.append(e.errno)
+		threads = [threading.Thread(target=attempt) for _ in range(300)]
+		for t in threads:
+		    t.start()
+		while not results:  # the first to be sent away: all the places are taken
+		    time.sleep(0.01)
+		began = time.monotonic()
+		assert open(sys.argv[2]).read()
+		assert time.monotonic() - began < 2
+		for t in threads:
+		    t.join()
+		assert set(results) == {0, errno.EAGAIN}, results
+		assert results.count(0) >= 250, results
+	END
+	has "$(grep '	open	retention/snapshots/7	EAGAIN	' "$MNT/.pinfs/log" | head -n 1)" 'ask again'
+	fast_commits
+	stop
+}
+
 @test "TERM during a walk: the caller is told, and the daemon ends with 0" {
 	retention_mounted 14.0.2/many-versions.lance
 	slow_opens 50ms
