@@ -6,10 +6,11 @@
 
 #include <jansson.h>
 
+#include "ref_file.h"
 #include "request.h"
+#include "tag_make.h"
 
 #define TAGS	       "_refs/tags"
-#define TEMPORARY      "_transactions"
 #define PREFIX	       "pinfs-"
 #define GUARD_NAME_MAX (sizeof(PREFIX) + PF_UUID_TEXT)
 
@@ -41,8 +42,7 @@ void pf_guards_release(struct pf_guards *l)
 	*l = (struct pf_guards){ 0 };
 }
 
-/* The pin's id that the name says: 1, or 0 if it is not a name of ours. */
-static int parse_name(const char *name, struct pf_uuid *out)
+int pf_guard_name_parse(const char *name, struct pf_uuid *out)
 {
 	char again[GUARD_NAME_MAX];
 	size_t prefix = strlen(PREFIX);
@@ -73,7 +73,7 @@ int pf_guard_from_tag(const struct pf_tag *t, struct pf_guard *out, struct pf_wh
 	struct pf_guard g = { .source_version = 0 };
 	struct pf_uuid named;
 
-	int ours = parse_name(t->name, &g.pin);
+	int ours = pf_guard_name_parse(t->name, &g.pin);
 	if (!ours && !pin)
 		return 0;
 	if (!ours)
@@ -154,96 +154,40 @@ static int read_guard(struct pf_store *st, const char *name, struct pf_guard *ou
 	return r < 0 ? pf_why_set(why, r, "%s", inner.text) : r;
 }
 
-static int manifest_size(struct pf_branch *b, uint64_t version, uint64_t *out, struct pf_why *why)
+/* As pf_tag_put wants it: nothing in it needs escaping. */
+static int metadata_text(const struct pf_pin *pin, const char *branch_id, struct pf_buf *out)
 {
-	/* Lance's migration renames it from V1 to V2, and may do so between the first two looks. */
-	static const bool v2[] = { true, false, true };
-	char base[PF_MANIFEST_NAME_MAX];
-	struct pf_stat st;
-	int r = -ENOENT;
+	char id[PF_UUID_TEXT];
 
-	for (size_t i = 0; r == -ENOENT && i < ARRAY_LEN(v2); i++) {
-		_cleanup_(pf_freep) char *name = NULL;
-		pf_manifest_name_format(version, v2[i], base);
-		if (asprintf(&name, "%s_versions/%s", pf_branch_dir(b), base) < 0)
-			return name = NULL, -ENOMEM;
-		r = pf_store_stat(pf_branch_store(b), name, &st);
-	}
-	if (r < 0)
-		return pf_why_set(why, r, "the manifest of the pin's source, version %" PRIu64 ": %s", version,
-				  strerror(-r));
-	*out = st.size;
-	return 0;
-}
-
-/* As Lance prints a tag. Nothing in it needs escaping: branch names are checked when they are read, and the rest is numbers and digits. */
-static int tag_text(struct pf_branch *b, const struct pf_pin *pin, const char *branch_id, struct pf_buf *out,
-		    struct pf_why *why)
-{
-	const char *branch = pf_branch_name(b), *quote = branch ? "\"" : "";
-	char id[PF_UUID_TEXT], time[PF_TIME_TEXT];
-	uint64_t size = 0;
-
-	int r = manifest_size(b, pin->source_version, &size, why);
-	if (r < 0)
-		return r;
 	pf_uuid_format(&pin->id, id);
-	/* "2026-01-02T03:04:05Z": Lance writes all nine digits of the nanoseconds, pf_time_format only those that are needed. */
-	pf_time_format((struct pf_time){ .sec = pin->created_at.sec }, time);
-	snprintf(time + strlen(time) - 1, sizeof(time) - (strlen(time) - 1), ".%09dZ", (int)pin->created_at.nsec);
 	return pf_buf_addf(out,
 			   "{\n"
-			   "  \"branch\": %s%s%s,\n"
-			   "  \"version\": %" PRIu64 ",\n"
-			   "  \"createdAt\": \"%s\",\n"
-			   "  \"updatedAt\": \"%s\",\n"
-			   "  \"manifestSize\": %" PRIu64 ",\n"
-			   "  \"metadata\": {\n"
 			   "    \"" KEY_PIN "\": \"%s\",\n"
 			   "    \"" KEY_SOURCE "\": \"%" PRIu64 ":%s\",\n"
 			   "    \"" KEY_BRANCH_ID "\": \"%s\"\n"
-			   "  }\n"
-			   "}",
-			   quote, branch ? branch : "null", quote, pin->source_version, time, time, size, id,
-			   pin->source_version, pin->source_txn, branch_id);
+			   "  }",
+			   id, pin->source_version, pin->source_txn, branch_id);
 }
 
-static int write_new(struct pf_store *st, const char *name, const struct pf_buf *text)
+/* -EEXIST: somebody else was first. */
+static int put_tag(struct pf_branch *b, const struct pf_pin *pin, const char *name, const char *branch_id,
+		   struct pf_why *why)
 {
-	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
+	_cleanup_(pf_buf_release) struct pf_buf metadata = PF_BUF_INIT;
+	struct pf_stat source;
 
-	int r = pf_store_create(st, name, &sg);
-	if (r == 0)
-		r = pf_stage_write(sg, text->data, text->len);
-	if (r == 0)
-		r = pf_stage_sync(sg);
-	return r;
-}
-
-/*
- * Complete before it has its name: Lance cannot list any tag while one file is half written. -EEXIST: somebody else was first. What a crash
- * leaves has the one name for which Lance's cleanup collects files outside _versions/ (design: section 1).
- */
-static int put_if_absent(struct pf_store *st, const char *file, const struct pf_buf *text)
-{
-	_cleanup_(pf_freep) char *temp = NULL;
-	char random[PF_UUID_TEXT];
-	struct pf_uuid u;
-
-	pf_uuid_new(&u);
-	pf_uuid_format(&u, random);
-	if (asprintf(&temp, TEMPORARY "/.tmp%s.txn", random) < 0)
-		return temp = NULL, -ENOMEM;
-	int r = pf_store_mkdir(st, TAGS);
-	if (r == 0)
-		r = pf_store_mkdir(st, TEMPORARY);
+	int r = pf_branch_stat(b, pin->source_version, &source, NULL);
 	if (r < 0)
-		return r;
-	r = write_new(st, temp, text);
-	if (r == 0)
-		r = pf_store_link(st, temp, file);
-	pf_store_unlink(st, temp);
-	return r < 0 ? r : pf_store_sync_dir(st, TAGS);
+		return pf_why_set(why, r, "the manifest of the pin's source, version %" PRIu64 ": %s",
+				  pin->source_version, strerror(-r));
+	r = metadata_text(pin, branch_id, &metadata);
+	const char *text = r == 0 ? pf_buf_str(&metadata) : NULL;
+	if (!text)
+		return -ENOMEM;
+	const struct pf_tag_text t = {
+		name, pf_branch_name(b), pin->source_version, source.size, pin->created_at, text
+	};
+	return pf_tag_put(pf_branch_store(b), &t);
 }
 
 static int other_branch(const char *name, struct pf_why *why)
@@ -253,7 +197,6 @@ static int other_branch(const char *name, struct pf_why *why)
 
 int pf_guard_put(struct pf_branch *b, const struct pf_pin *pin, struct pf_why *why)
 {
-	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
 	_cleanup_(pf_freep) char *file = NULL;
 	struct pf_store *st = pf_branch_store(b);
 	char name[GUARD_NAME_MAX], branch_id[PF_BRANCH_ID_TEXT];
@@ -281,15 +224,11 @@ int pf_guard_put(struct pf_branch *b, const struct pf_pin *pin, struct pf_why *w
 			if (r < 0 && r != -ENOENT && r != -EINTR)
 				break;
 		}
-		pf_buf_reset(&text);
-		r = tag_text(b, pin, branch_id, &text, why);
-		if (r < 0)
-			return r;
-		r = put_if_absent(st, file, &text);
+		r = put_tag(b, pin, name, branch_id, why);
 		if (r != -EEXIST && r != -EINTR)
 			break;
 	}
-	return r < 0 ? pf_why_set(why, r, "%s: %s", file, strerror(-r)) : 0;
+	return r < 0 ? pf_why_default(why, r, "%s: %s", file, strerror(-r)) : 0;
 }
 
 int pf_guard_remove(struct pf_branch *b, const struct pf_uuid *id, struct pf_why *why)
@@ -310,13 +249,9 @@ int pf_guard_remove(struct pf_branch *b, const struct pf_uuid *id, struct pf_why
 		return r;
 	if (strcmp(there.branch_id, branch_id) != 0)
 		return 0;
-	for (int i = 0; i < TRIES_MAX; i++) {
-		r = pf_store_unlink(st, file);
-		if (r != -EINTR)
-			break;
-	}
-	/* Absent by an interrupted try of ours, perhaps. */
-	if (r == 0 || r == -ENOENT)
+	r = pf_ref_remove(st, TAGS, file);
+	/* By somebody else who released the pin. */
+	if (r == -ENOENT)
 		r = pf_store_sync_dir(st, TAGS);
 	return r < 0 ? pf_why_set(why, r, "%s: %s", file, strerror(-r)) : 0;
 }

@@ -25,6 +25,9 @@ int pf_guard_put(struct pf_branch *b, const struct pf_pin *pin, struct pf_why *w
  */
 int pf_guard_remove(struct pf_branch *b, const struct pf_uuid *id, struct pf_why *why);
 
+/* The id of the pin that the name of a guard tag says: 1 and *out, or 0 if it is not such a name. */
+int pf_guard_name_parse(const char *name, struct pf_uuid *out);
+
 struct pf_guard {
 	struct pf_uuid pin;
 	uint64_t source_version;

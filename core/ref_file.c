@@ -1,6 +1,13 @@
 #include "ref_file.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* What a crash leaves here under such a name, Lance's cleanup collects; nowhere in _refs/ does it collect anything (design: section 1). */
+#define TEMPORARY "_transactions"
+
+/* A call that is interrupted each time it is made is not interrupted. */
+#define TRIES_MAX 10
 
 static bool is_ref_file(const char *name)
 {
@@ -113,6 +120,67 @@ int pf_ref_load(struct pf_store *st, const char *file, json_t **out, struct pf_w
 	}
 	*out = j;
 	return 0;
+}
+
+static int write_new(struct pf_store *st, const char *name, const struct pf_buf *text)
+{
+	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
+
+	int r = pf_store_create(st, name, &sg);
+	if (r == 0)
+		r = pf_stage_write(sg, text->data, text->len);
+	if (r == 0)
+		r = pf_stage_sync(sg);
+	return r;
+}
+
+/* Is `file` the one that was written as `temp`, whatever was reported of the link? */
+static bool is_linked(struct pf_store *st, const char *temp, const char *file)
+{
+	struct pf_stat a, b;
+
+	return pf_store_stat(st, temp, &a) == 0 && pf_store_stat(st, file, &b) == 0 && pf_stat_same(&a, &b);
+}
+
+int pf_ref_put(struct pf_store *st, const char *dir, const char *file, const struct pf_buf *text)
+{
+	char random[PF_UUID_TEXT], temp[sizeof(TEMPORARY "/.tmp.txn") + PF_UUID_TEXT];
+	struct pf_uuid u;
+
+	pf_uuid_new(&u);
+	pf_uuid_format(&u, random);
+	snprintf(temp, sizeof(temp), TEMPORARY "/.tmp%s.txn", random);
+	int r = pf_store_mkdir(st, dir);
+	if (r == 0)
+		r = pf_store_mkdir(st, TEMPORARY);
+	if (r < 0)
+		return r;
+	r = write_new(st, temp, text);
+	if (r == 0)
+		r = pf_store_link(st, temp, file);
+	if (r < 0 && is_linked(st, temp, file))
+		r = 0;
+	pf_store_unlink(st, temp);
+	return r < 0 ? r : pf_store_sync_dir(st, dir);
+}
+
+int pf_ref_remove(struct pf_store *st, const char *dir, const char *file)
+{
+	int r = pf_store_unlink(st, file);
+
+	for (int i = 1; r == -EINTR && i < TRIES_MAX; i++) {
+		r = pf_store_unlink(st, file);
+		/* By the try that was interrupted. */
+		if (r == -ENOENT)
+			r = 0;
+	}
+	return r < 0 ? r : pf_store_sync_dir(st, dir);
+}
+
+void pf_ref_time(struct pf_time t, char out[PF_TIME_TEXT])
+{
+	pf_time_format((struct pf_time){ .sec = t.sec }, out);
+	snprintf(out + strlen(out) - 1, PF_TIME_TEXT - (strlen(out) - 1), ".%09dZ", (int)t.nsec);
 }
 
 int pf_ref_u64(const json_t *o, const char *key, uint64_t *out, struct pf_why *why)

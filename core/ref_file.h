@@ -26,6 +26,18 @@ int pf_ref_files_find(struct pf_store *st, const char *dir, unsigned depth, stru
 int pf_ref_load(struct pf_store *st, const char *file, json_t **out, struct pf_why *why);
 void pf_ref_json_release(json_t **j);
 
+/*
+ * Put a new ref file under `dir`, "_refs/tags" or "_refs/branches", complete before it has its name: Lance cannot list any while one is half written. 0:
+ * it is there, durable. -EEXIST: somebody else was first. After any other error it may be there all the same: read it.
+ */
+int pf_ref_put(struct pf_store *st, const char *dir, const char *file, const struct pf_buf *text);
+
+/* Remove one, durably. -ENOENT: it is not there. After any other error it may be gone all the same. */
+int pf_ref_remove(struct pf_store *st, const char *dir, const char *file);
+
+/* As Lance writes the times of a ref, with all nine digits: "2026-01-02T03:04:05.000000000Z". */
+void pf_ref_time(struct pf_time t, char out[PF_TIME_TEXT]);
+
 /* Members. Numbers must be there and not negative; a string that is null or absent is NULL. */
 int pf_ref_u64(const json_t *o, const char *key, uint64_t *out, struct pf_why *why);
 int pf_ref_string(const json_t *o, const char *key, char **out, struct pf_why *why);

@@ -333,6 +333,23 @@ const struct command commands[] = {
 		.text = "A line a tag: name, version, branch, time of creation.\n",
 	},
 	{
+		.name = "tag create",
+		.run = cmd_tag_create,
+		.synopsis = "NAME [VERSION | TAG | BRANCH[:VERSION]]",
+		.summary = "tag a version, of the branch of -b its head if none is named",
+		.text = "Lance's cleanup keeps a version that has a tag. A tag is never moved: delete it first.\n",
+		.min = 1,
+		.max = 2,
+	},
+	{
+		.name = "tag delete",
+		.run = cmd_tag_delete,
+		.synopsis = "NAME",
+		.summary = "remove a tag",
+		.min = 1,
+		.max = 1,
+	},
+	{
 		.name = "check",
 		.run = cmd_check,
 		.synopsis = "",

@@ -83,6 +83,12 @@ void ctl_close(struct ctl *c); /* what was opened; it can be opened again */
 int ctl_open_store(struct ctl *c, struct pf_why *why);
 int ctl_open(struct ctl *c, struct pf_why *why); /* store, and the branch of -b */
 int ctl_open_branch(struct ctl *c, const char *name, struct pf_why *why);
+
+/*
+ * point.c: the store, and the branch of what the user names: VERSION (of the branch of -b), TAG, BRANCH (its head) or BRANCH:VERSION; NULL: the head of the
+ * branch of -b. *version: which of that branch; whether it is there is not looked at.
+ */
+int ctl_open_point(struct ctl *c, const char *text, uint64_t *version, struct pf_why *why);
 const char *ctl_branch(const struct ctl *c); /* for sentences: "main" or the name */
 
 /* Say it on stderr as `pinctl: sentence`, return the exit status. */
@@ -207,6 +213,8 @@ int cmd_watch(struct ctl *c, const struct args *a);
 int cmd_run(struct ctl *c, const struct args *a);
 int cmd_branch_ls(struct ctl *c, const struct args *a);
 int cmd_tag_ls(struct ctl *c, const struct args *a);
+int cmd_tag_create(struct ctl *c, const struct args *a);
+int cmd_tag_delete(struct ctl *c, const struct args *a);
 int cmd_check(struct ctl *c, const struct args *a);
 int cmd_cleanup(struct ctl *c, const struct args *a);
 int cmd_commit(struct ctl *c, const struct args *a);
