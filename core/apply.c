@@ -4,6 +4,7 @@
 
 #include "flags.h"
 #include "lance.pb-c.h"
+#include "text.h"
 
 void pf_rewrites_release(struct pf_rewrites *l)
 {
@@ -47,12 +48,41 @@ int pf_rewrites_add(struct pf_rewrites *l, const struct pf_operation *o)
 	return r;
 }
 
+/* Columns that are missing are null, but not all may be; in the legacy format none. */
+static int check_columns(const struct pf_fragment *f, const struct pf_schema *s, struct pf_why *why)
+{
+	char quoted[PF_QUOTE_TEXT];
+	bool any = false, legacy = false;
+
+	for (size_t i = 0; i < f->n_files; i++) {
+		any |= pf_apply_file_lives(f, &f->files[i], s);
+		legacy |= f->files[i].major == 0;
+	}
+	if (!any)
+		return pf_why_set(why, -EINVAL,
+				  "a new fragment has no column of this table: is it work for another table?");
+	for (size_t i = 0; legacy && i < s->n; i++) {
+		bool there = false;
+		for (size_t k = 0; k < f->n_files; k++)
+			there |= pf_data_file_has(&f->files[k], s->v[i].id);
+		if (!there)
+			return pf_why_set(why, -EINVAL, "a new fragment lacks column %s",
+					  pf_text_quote((const char *)s->v[i].name.p, s->v[i].name.n, quoted));
+	}
+	return 0;
+}
+
 static int append(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
 {
-	int r = 0;
+	_cleanup_(pf_schema_release) struct pf_schema schema = { 0 };
+	_cleanup_(pf_buf_release) struct pf_buf fields = PF_BUF_INIT;
 
-	for (size_t i = 0; r == 0 && i < o->added.n; i++)
+	int r = pf_apply_schema(x, &fields, &schema, why);
+	for (size_t i = 0; r == 0 && i < o->added.n; i++) {
 		r = pf_apply_add_new(a, x, &o->added.v[i], true, why);
+		if (r == 0)
+			r = check_columns(&o->added.v[i], &schema, why);
+	}
 	return r;
 }
 

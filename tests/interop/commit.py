@@ -5,6 +5,7 @@ what pinctl is given, one after the other. Of each version the manifests must be
 """
 
 import glob
+import json
 import os
 import shutil
 import struct
@@ -12,9 +13,9 @@ import struct
 import lance
 import pyarrow as pa
 from lance.dataset import LanceOperation as Op
-from lance.fragment import write_fragments
+from lance.fragment import FragmentMetadata, write_fragments
 
-from support import FLAG, equal, pinctl, pinctl_status, scratch
+from support import FLAG, LONG, equal, pinctl, pinctl_status, scratch
 
 
 def cases():
@@ -23,10 +24,10 @@ def cases():
             yield "%s on a table that is %s" % (name, kind), lambda kind=kind, deed=deed: differential(kind, deed)
     yield "a transaction is committed once", once
     yield "the file of the transaction is the user's", own_file
+    yield "fragments as JSON, brought from a scratch dataset", append_json
+    yield "fragments as JSON that are refused", bad_json
     yield "what bad input is refused, and nothing changes", bad_input
-    for ours, theirs, verdict in CONFLICTS:
-        name = "%s over %s: %s" % (ours, theirs, verdict)
-        yield name, lambda ours=ours, theirs=theirs, verdict=verdict: conflict(ours, theirs, verdict)
+    yield "what may be committed over what", matrix
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -52,11 +53,12 @@ def new_table(kind, at):
 class Twins:
     """A table with a pin, and a copy of it without."""
 
-    def __init__(self, kind, folder):
+    def __init__(self, kind, folder, pin=True):
         self.pinned, self.copy = os.path.join(folder, "pinned.lance"), os.path.join(folder, "copy.lance")
         new_table(kind, self.pinned)
         pinctl(self.pinned, "enable", "--apply")
-        pinctl(self.pinned, "register", "+2h")
+        if pin:
+            pinctl(self.pinned, "register", "+2h")
         self.make_copy()
 
     def make_copy(self):
@@ -497,6 +499,66 @@ def own_file():
         compare(twins, twins.head + 1)
 
 
+def append_json():
+    for kind in ("indexed", "stable"):
+        with scratch() as folder:
+            twins = Twins(kind, folder)
+            place, text = folder + "/scratch.lance", folder + "/fragments.json"
+            fragments = write_fragments(rows(100, 15), place, max_rows_per_file=10)
+            names = [file.path for fragment in fragments for file in fragment.files]
+            with open(text, "w") as file:
+                json.dump([fragment.to_json() for fragment in fragments], file)
+            pinctl(twins.pinned, "commit", "--append", text, "--from", place, "--dry-run")
+            equal(sorted(os.listdir(place + "/data")), sorted(names), "files after a dry run")
+            said = pinctl(twins.pinned, "commit", "--append", text, "--from", place, "--json")
+            equal((said["operation"], said["version"]), ("Append", twins.head + 1), "operation, version")
+            equal(os.listdir(place + "/data"), [], "files left")
+            for name in names:
+                os.link(os.path.join(twins.pinned, "data", name), os.path.join(twins.copy, "data", name))
+            # The same transaction, committed by Lance.
+            commit(twins.copy, lance.dataset(twins.pinned).read_transaction(said["version"]).operation)
+            ours, theirs = (readable(manifest(at, said["version"])) for at in (twins.pinned, twins.copy))
+            del ours[12], theirs[12]
+            equal(ours, theirs, "manifest")
+            compare_rows(twins)
+
+
+def bad_json():
+    with scratch() as folder:
+        twins = Twins("plain", folder)
+        place, text = folder + "/scratch.lance", folder + "/fragments.json"
+        (fragment,) = write_fragments(rows(100, 5), place)
+        name = fragment.files[0].path
+
+        def attempt(status, sentence, **changes):
+            with open(text, "w") as file:
+                json.dump([{**fragment.to_json(), **changes}], file)
+            before = sorted(os.listdir(twins.pinned + "/data") + os.listdir(twins.pinned + "/_versions"))
+            found, _, err = pinctl_status(twins.pinned, "commit", "--append", text, "--from", place)
+            assert found == status and sentence in err, "exit %d, %r; wanted %d, %r" % (found, err, status, sentence)
+            now = sorted(os.listdir(twins.pinned + "/data") + os.listdir(twins.pinned + "/_versions"))
+            equal(now, before, "files")
+            equal(os.listdir(place + "/data"), [name], "files of the scratch dataset")
+
+        attempt(2, "is not known", invented=1)
+        attempt(2, "does not say how many rows", physical_rows=0)
+        attempt(2, "files: expected an array", files=None)
+        attempt(2, "has deleted rows", deletion_file={"read_version": 1, "id": 2**64 - 1, "file_type": "array", "num_deleted_rows": 1})
+        attempt(2, "stable row ids", row_id_meta={"Inline": [10, 4, 10, 2, 16, 5]})
+        attempt(2, "two fragments with the id 2", id=2)
+        attempt(2, "overlays", overlays=[{}])
+        attempt(2, "is not there, and not in the table", files=[{**fragment.to_json()["files"][0], "path": "none.lance"}])
+        attempt(2, "no column of this table", files=[{**fragment.to_json()["files"][0], "fields": [7, 8, 9]}])
+        attempt(2, "base 7", files=[{**fragment.to_json()["files"][0], "base_id": 7}])
+        with open(os.path.join(twins.pinned, "data", name), "w") as file:
+            file.write("another")
+        attempt(1, "nothing is overwritten")
+        with open(text, "w") as file:
+            file.write("[{")
+        found, _, err = pinctl_status(twins.pinned, "commit", "--append", text)
+        assert found == 2 and "not JSON" in err, err
+
+
 def refused(at, file, status, sentence):
     before = sorted(os.listdir(at + "/_versions") + os.listdir(at + "/_transactions"))
     found, out, err = pinctl_status(at, "commit", "--transaction", file)
@@ -541,17 +603,180 @@ def bad_input():
 # --- conflicts --------------------------------------------------------------------------------------------------------
 
 
+def delete_first(at):
+    lance.dataset(at).delete("id < 10")
+
+
+def update_first(at):
+    lance.dataset(at).update({"n": "1"}, where="id = 1")
+
+
+def update_columns_of_first(at):
+    fragment = lance.dataset(at).get_fragment(0)
+    new = pa.table({"id": pa.array([1], pa.int64()), "n": pa.array([1], pa.int32())})
+    updated, modified, *_ = fragment.update_columns(new, left_on="id", right_on="id")
+    commit(at, Op.Update(updated_fragments=[updated], fields_modified=modified, update_mode="rewrite_columns"))
+
+
+def rewrite_last(at):
+    """Fragments 2 and 3, without reserved ids and without telling any index."""
+    from lance.optimize import Compaction
+
+    ds = lance.dataset(at)
+    plan = Compaction.plan(ds, options={"target_rows_per_fragment": 20})
+    results = [json.loads(task.execute(ds).json()) for task in plan.tasks]
+    groups = [
+        Op.RewriteGroup(*[[FragmentMetadata.from_json(json.dumps(f)) for f in r[part]] for part in PARTS])
+        for r in results
+        if 3 in [f["id"] for f in r["original_fragments"]]
+    ]
+    commit(at, Op.Rewrite(groups, []))
+
+
+PARTS = ("original_fragments", "new_fragments")
+
+
+def drop_n_index(at):
+    """Of an index that both sides have."""
+    lance.dataset(at).drop_index("id_idx")
+
+
+def edit(**parts):
+    return lambda at: commit(at, Op.UpdateConfig(**parts))
+
+
+def project_strict(at):
+    ds = lance.dataset(at)
+    commit(at, Op.Project(ds.lance_schema))
+
+
+def project_loose(at):
+    ds = lance.dataset(at)
+    commit(at, Op.Project(ds.lance_schema, preserves_nullability=True))
+
+
+def add_base(at):
+    lance.dataset(at).add_bases([lance.DatasetBasePath("/nowhere/one", "one")])
+
+
 WORK = {
     "Append": append,
-    "Delete": delete_rows,
-    "Update": update,
+    "Delete of rows": delete_rows,
+    "Delete of fragment 0": delete_first,
+    "Update of rows": update,
+    "Update of row 1": update_first,
+    "Update of columns of fragment 0": update_columns_of_first,
     "Overwrite": overwrite,
-    "CreateIndex": create_index,
-    "Merge": add_column,
-    "Project": rename_column,
+    "CreateIndex on n": create_index,
+    "CreateIndex, drop": drop_n_index,
+    "Rewrite of fragments 2 and 3": rewrite_last,
+    "Merge, new column": add_column,
+    "Merge, column of nulls": add_column_of_nulls,
     "Restore": lambda at: lance.dataset(at, version=2).restore(),
-    "UpdateConfig": lambda at: lance.dataset(at).update_config({"c": "1"}),
-    "DataReplacement": replace_data,
-    "Rewrite": compact,
+    "Project": project_strict,
+    "Project, nulls as they were": project_loose,
+    "Project without s": drop_indexed_column,
+    "UpdateConfig a": lambda at: lance.dataset(at).update_config({"a": "2"}),
+    "UpdateConfig b": lambda at: lance.dataset(at).update_config({"b": "1"}),
+    "UpdateConfig without a": edit(config_updates=Op.UpdateMap({"a": None})),
+    "UpdateConfig, all": edit(config_updates=Op.UpdateMap({"b": "1"}, replace=True)),
+    "UpdateConfig, table metadata": edit(table_metadata_updates=Op.UpdateMap({"k": "1"})),
+    "UpdateConfig, schema metadata": edit(schema_metadata_updates=Op.UpdateMap({"k": "1"})),
+    "UpdateConfig, column n": edit(field_metadata_updates={1: Op.UpdateMap({"k": "1"})}),
+    "UpdateConfig, column s": edit(field_metadata_updates={2: Op.UpdateMap({"k": "1"})}),
+    "DataReplacement of n in fragment 2": replace_data,
 }
-CONFLICTS = []
+# A quarter of an hour all together; the short form looks at those that depend on more than the kinds.
+SHORT = ["Append", "Delete of rows", "Update of columns of fragment 0", "CreateIndex on n", "UpdateConfig a"]
+
+
+class Prepared:
+    """Each piece of work, done once on a copy of its own: its transactions, and a table that has all files."""
+
+    def __init__(self, folder):
+        self.twins = Twins("indexed", folder, pin=False)
+        self.base = os.path.join(folder, "base.lance")
+        os.rename(self.twins.copy, self.base)
+        self.head = lance.dataset(self.base).version
+        self.pinned = os.path.join(folder, "base-pinned.lance")
+        os.rename(self.twins.pinned, self.pinned)
+        self.files, self.at = {}, {}
+        for i, (name, deed) in enumerate(WORK.items()):
+            at = os.path.join(folder, "work%d.lance" % i)
+            shutil.copytree(self.base, at)
+            deed(at)
+            last = lance.dataset(at).version
+            self.at[name] = at
+            self.files[name] = [
+                os.path.join(at, "_transactions", manifest(at, version)[12][0].decode())
+                for version in range(self.head + 1, last + 1)
+            ]
+            for table in (self.base, self.pinned):
+                bring(at, table)
+
+
+def bring(source, to):
+    for folder, _, names in os.walk(source):
+        relative = os.path.relpath(folder, source)
+        if relative.split("/")[0] in ("data", "_deletions", "_indices"):
+            os.makedirs(os.path.join(to, relative), exist_ok=True)
+            for name in names:
+                if not os.path.exists(os.path.join(to, relative, name)):
+                    os.link(os.path.join(folder, name), os.path.join(to, relative, name))
+
+
+def verdict_of_lance(prepared, at, name):
+    """The last transaction of this work, through Lance's own commit."""
+    source = lance.dataset(prepared.at[name])
+    transaction = source.read_transaction(source.version)
+    try:
+        lance.LanceDataset.commit(at, transaction)
+        return "allowed"
+    except OSError as error:
+        text = str(error)
+    if "Retryable" in text or "retr" in text:
+        return "retryable"
+    if "Incompatible" in text:
+        return "incompatible"
+    return text
+
+
+def verdict_of_pinctl(prepared, at, name):
+    status, _, err = pinctl_status(at, "commit", "--transaction", prepared.files[name][-1])
+    verdict = {0: "allowed", 75: "retryable", 1: "incompatible"}.get(status)
+    assert verdict, "exit %d: %s" % (status, err)
+    return verdict
+
+
+def conflicts(folder, prepared, ours):
+    """One row: ours over each of theirs."""
+    differ = []
+    for i, theirs in enumerate(WORK):
+        if theirs == ours:  # the very transaction: it was committed before
+            continue
+        here = os.path.join(folder, "%d" % i)
+        pinned, copy = here + "/pinned.lance", here + "/copy.lance"
+        shutil.copytree(prepared.pinned, pinned, copy_function=os.link)
+        shutil.copytree(prepared.at[theirs], copy, copy_function=os.link)
+        bring(prepared.base, copy)
+        for file in prepared.files[theirs]:
+            status, _, err = pinctl_status(pinned, "commit", "--transaction", file)
+            assert status == 0, "%s itself: exit %d: %s" % (theirs, status, err)
+        verdicts = verdict_of_pinctl(prepared, pinned, ours), verdict_of_lance(prepared, copy, ours)
+        if verdicts[0] != verdicts[1]:
+            differ.append("over %s: %s, Lance: %s" % (theirs, *verdicts))
+        elif verdicts[0] == "allowed":
+            one, other = (readable(manifest(at, lance.dataset(at).version)) for at in (pinned, copy))
+            for part in other:
+                # A Delete or Update that is rebased gets another read version; schema metadata is not in transactions.
+                if part not in (5, 12) and one[part] != other[part]:
+                    differ.append("over %s, %s: %r, Lance: %r" % (theirs, part, one[part], other[part]))
+        shutil.rmtree(here)
+    assert not differ, "\n".join(differ)
+
+
+def matrix():
+    with scratch() as folder:
+        prepared = Prepared(folder)
+        for ours in WORK if LONG else SHORT:
+            conflicts(folder, prepared, ours)

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/bring.h"
+#include "core/fragment_json.h"
 #include "core/work.h"
 
 /* A Merge has every fragment of a table. */
@@ -73,33 +75,81 @@ static int report(struct ctl *c, const struct pf_work *w, const struct pf_work_r
 	return ctl_print_json(j);
 }
 
-static int load(const char *file, struct pf_operation *out, struct pf_why *why)
+/* A transaction as it is, or one that appends the fragments of a JSON text to the head. */
+static int load(struct ctl *c, const struct args *a, struct pf_operation *out, struct pf_why *why)
 {
-	_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
-	char quoted[PF_QUOTE_TEXT];
+	_cleanup_(pf_buf_release) struct pf_buf input = PF_BUF_INIT, bytes = PF_BUF_INIT;
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+	const char *append = args_value(a, "append"), *file = append ? append : args_value(a, "transaction");
+	char quoted[PF_QUOTE_TEXT], uuid[PF_UUID_TEXT];
+	struct pf_uuid id;
 
-	int r = read_input(file, &bytes, why);
+	int r = read_input(file, &input, why);
+	if (r == 0 && append) {
+		r = pf_branch_head(c->branch, &head, why);
+		if (r < 0)
+			return r;
+		pf_uuid_new(&id);
+		pf_uuid_format(&id, uuid);
+		r = pf_append_from_json((char *)input.data, input.len, head->version, uuid, &bytes, why);
+		if (r < 0)
+			return pf_why_prefix(why, r, "%s", pf_text_quote(file, strlen(file), quoted));
+	}
 	if (r < 0)
 		return r;
-	r = pf_operation_decode(&bytes, out, why);
+	r = pf_operation_decode(append ? &bytes : &input, out, why);
 	return r < 0 ? pf_why_prefix(why, r, "%s is not a transaction", pf_text_quote(file, strlen(file), quoted)) : 0;
+}
+
+/* The command that settles an unknown outcome: a commit of the transaction, which is in its place, is safe to repeat. */
+static void advise(struct ctl *c, const struct pf_operation *o)
+{
+	_cleanup_(pf_buf_release) struct pf_buf command = PF_BUF_INIT, file = PF_BUF_INIT;
+
+	if (pf_buf_addf(&file, "%s/%s_transactions/%" PRIu64 "-%s.txn", c->store->at, pf_branch_dir(c->branch),
+			o->read_version, o->uuid) == 0 &&
+	    pf_branch_command(c->branch, &command) == 0 && pf_buf_addstr(&command, " commit --transaction ") == 0 &&
+	    pf_buf_str(&file) && pf_shell_quote((char *)file.data, &command) == 0 && pf_buf_str(&command))
+		ctl_say("to find out: %s", (char *)command.data);
+}
+
+static int commit(struct ctl *c, const struct pf_work *w, const char *from, struct pf_work_result *result,
+		  struct pf_why *why)
+{
+	_cleanup_(pf_bring_release) struct pf_bring files = { 0 };
+	int r = from ? pf_bring_in(c->branch, from, w->operation, &files, why) : 0;
+
+	if (r < 0)
+		return r;
+	r = pf_work_commit(c->branch, w, result, why);
+	if (r == -EINPROGRESS) {
+		advise(c, w->operation);
+		return r;
+	}
+	if (r < 0 || w->dry_run) {
+		pf_bring_undo(&files);
+		return r;
+	}
+	size_t left = pf_bring_end(&files);
+	if (left)
+		ctl_say("%zu files are committed and could not be removed from %s", left, from);
+	return 0;
 }
 
 int cmd_commit(struct ctl *c, const struct args *a)
 {
 	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
 	const struct pf_work w = { .operation = &o, .dry_run = args_value(a, "dry-run") != NULL };
-	const char *file = args_value(a, "transaction");
 	struct pf_work_result result;
 	struct pf_why why = PF_WHY_INIT;
 
-	if (!file)
-		return ctl_usage("commit needs --transaction FILE; see pinctl help commit");
-	int r = load(file, &o, &why);
+	if (!args_value(a, "transaction") == !args_value(a, "append"))
+		return ctl_usage("commit needs --transaction FILE or --append FILE; see pinctl help commit");
+	int r = ctl_open(c, &why);
 	if (r == 0)
-		r = ctl_open(c, &why);
+		r = load(c, a, &o, &why);
 	if (r == 0)
-		r = pf_work_commit(c->branch, &w, &result, &why);
+		r = commit(c, &w, args_value(a, "from"), &result, &why);
 	if (r < 0)
 		return ctl_fail(r, &why);
 	return report(c, &w, &result);

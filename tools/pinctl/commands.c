@@ -94,6 +94,8 @@ static const struct opt cleanup_options[] = {
 
 static const struct opt commit_options[] = {
 	{ "transaction", 0, "FILE", "a serialized transaction, as they lie in _transactions/" },
+	{ "append", 0, "FILE", "append fragments: Lance's JSON of one, or an array of them" },
+	{ "from", 0, "DIR", "their data files lie here, as in a scratch dataset: move them into the table" },
 	{ "dry-run", 0, NULL, "check it against the head as it is now, and write nothing" },
 	{ NULL },
 };
@@ -310,10 +312,10 @@ const struct command commands[] = {
 	{
 		.name = "commit",
 		.run = cmd_commit,
-		.synopsis = "--transaction FILE [--dry-run]",
+		.synopsis = "--transaction FILE [--from DIR] [--dry-run]\n--append FILE [--from DIR] [--dry-run]",
 		.summary = "publish work that Lance prepared, with pins kept, and print the version",
-		.text = "It is checked against every version since the one it was prepared on. To repeat a commit\n"
-			"is safe: a transaction that is there already is success.\n"
+		.text = "It is checked against every version since the one it was prepared on. To repeat the commit\n"
+			"of a transaction is safe: one that is there already is success.\n"
 			"Exit status: 2 or 3 the input is bad or damaged; 75 it conflicts with what was committed\n"
 			"meanwhile, prepare it anew; 1 it can never be committed; 4 a pin needs what it would lose.\n",
 		.options = commit_options,
