@@ -470,13 +470,71 @@ static void test_lost_since(void **state)
 	close_account(&a);
 }
 
+/* A transaction of the window that is lost stops destructive work; one whose copy in the manifest is there does not (cases-open A37). */
+static void test_lost_transaction(void **state)
+{
+	struct table_version v = { .version = 3, .txn = TABLE_TXN_LOST };
+	char name[TABLE_NAME_MAX];
+
+	for (unsigned inside = 0; inside < 2; inside++) {
+		struct account a = { NULL };
+		struct pf_store *st = table_new(2, &(struct table_version){ 0 });
+		struct pf_why why = PF_WHY_INIT;
+		v.txn = inside ? TABLE_TXN_14 : TABLE_TXN_LOST;
+		table_put(st, &v);
+		table_txn_name(&v, name);
+		assert_int_equal(pf_store_mem_del(st, name), inside ? 0 : -ENOENT);
+		pinned_put(st, &(struct table_version){ .version = 4 }, &(struct pinned){ .pins = "b" });
+		open_account(&a, st, NULL);
+		assert_int_equal(pf_explain_blocked(a.e, &why), inside ? 0 : -EBUSY);
+		if (!inside) {
+			assert_memory_equal(why.text, "version 3: ", strlen("version 3: "));
+			assert_non_null(strstr(why.text, name));
+			assert_non_null(strstr(why.text, "; it is needed by pin " B));
+		}
+		close_account(&a);
+	}
+}
+
+/* A clone whose base has lost a file: named, and no longer trusted (cases-open A33). */
+static void test_lost_base(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf extra = PF_BUF_INIT, text = PF_BUF_INIT;
+	struct pf_store *st = NULL;
+	struct account a = { NULL };
+	struct pf_why why = PF_WHY_INIT;
+
+	assert_int_equal(pf_store_mem_new(&st), 0);
+	table_add_fragment(&extra, 0, "far.lance", 7, 1);
+	table_add_base(&extra, 1, true, "/nowhere/source.lance");
+	table_put(st, &(struct table_version){ .version = 1, .extra = &extra });
+	pinned_put(st, &(struct table_version){ .version = 2, .extra = &extra }, &(struct pinned){ .pins = "a" });
+	open_account(&a, st, NULL);
+	assert_int_equal(pf_explain_blocked(a.e, &why), -EBUSY);
+	assert_string_equal(why.text,
+			    "version 1: /nowhere/source.lance/data/far.lance is missing; it is needed by pin " A);
+	assert_int_equal(pf_render_files(a.e, &text, &why), 0);
+	assert_null(strstr(pf_buf_str(&text), "far.lance"));
+	close_account(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_paths),	   cmocka_unit_test(test_untold),   cmocka_unit_test(test_stamps),
-		cmocka_unit_test(test_no_history), cmocka_unit_test(test_fri_json), cmocka_unit_test(test_files),
-		cmocka_unit_test(test_find),	   cmocka_unit_test(test_names),    cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_snapshot),   cmocka_unit_test(test_blocked),  cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_untold),
+		cmocka_unit_test(test_stamps),
+		cmocka_unit_test(test_no_history),
+		cmocka_unit_test(test_fri_json),
+		cmocka_unit_test(test_files),
+		cmocka_unit_test(test_find),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_snapshot),
+		cmocka_unit_test(test_blocked),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_lost_transaction),
+		cmocka_unit_test(test_lost_base),
 		cmocka_unit_test(test_lost_since),
 	};
 
