@@ -96,6 +96,17 @@ int64_t pf_clean_known(const struct pf_file_set *set, const char *path, const ch
  */
 int pf_clean_look_again(struct pf_cleanup *c, struct pf_why *why);
 
+/* One more to remove: 0 or -ENOMEM. */
+int pf_clean_add_victim(struct pf_cleanup *c, const struct pf_clean_file *f);
+int pf_clean_add_folder(struct pf_cleanup *c, const char *dir);
+void pf_clean_drop_folders(struct pf_cleanup *c, size_t n); /* all but the first n */
+
+/* With `leaks`, of main: the same of folders that no branch belongs to any more. */
+int pf_clean_zombies(struct pf_cleanup *c, struct pf_why *why);
+
+/* Is a victim of those now a branch's, or is it referred to? 1, 0 or -ENOMEM. */
+int pf_clean_zombie_stays(const struct pf_cleanup *c, const struct pf_victim *v);
+
 /* All files of the branch's folders, judged. */
 int pf_clean_sweep(struct pf_cleanup *c, struct pf_why *why);
 

@@ -183,9 +183,16 @@ static int spare(struct run *w, size_t from)
 	const struct pf_file_set *set = &c->line->survey->state->set;
 	size_t end = first_manifest(c);
 
-	for (size_t i = from; i < end; i++) {
+	for (size_t i = from; i < c->n; i++) {
 		struct pf_victim *v = &c->v[i];
-		if (!PF_FATE_GOES(v->fate))
+		if (!PF_FATE_GOES(v->fate) || v->done)
+			continue;
+		int zombie = pf_clean_zombie_stays(c, v);
+		if (zombie < 0)
+			return zombie;
+		if (zombie)
+			count_stay(w, v, PF_STAYS_APPEARED);
+		if (zombie || i >= end)
 			continue;
 		int64_t known = pf_clean_known(set, v->path, c->dir);
 		if (known < 0 && known != -ENOENT)
@@ -246,7 +253,7 @@ static void settle(struct run *w, struct pf_victim *v, int r)
 	v->done = true;
 	n->removed[v->cls].files++;
 	n->removed[v->cls].bytes += v->size;
-	n->versions += v->cls == PF_CLEAN_MANIFEST;
+	n->versions += v->cls == PF_CLEAN_MANIFEST && v->first;
 	if (w->how->told)
 		w->how->told(w->how->arg, v, 0);
 }
@@ -317,7 +324,8 @@ static int remove_range(struct run *w, size_t from, size_t end)
 	return w->result;
 }
 
-static void remove_folders(struct run *w)
+/* Those of indices before the manifests, which tell the next run of them; what only manifests were in `last`. */
+static void remove_folders(struct run *w, bool last)
 {
 	struct pf_cleanup *c = w->c;
 
@@ -325,7 +333,7 @@ static void remove_folders(struct run *w)
 		int r = pf_store_remove(c->l->st, c->folders[i], true);
 		if (r == 0)
 			c->report.folders++;
-		else if (r != -ENOENT && r != -ENOTEMPTY && r != -EEXIST) /* somebody put something there */
+		else if (last && r != -ENOENT && r != -ENOTEMPTY && r != -EEXIST) /* somebody put something there */
 			c->report.folders_failed++;
 	}
 }
@@ -377,11 +385,17 @@ static int run(struct run *w)
 	r = remove_range(w, 0, manifests);
 	if (r < 0)
 		return r;
-	remove_folders(w);
+	remove_folders(w, false);
 	keep_manifests(w);
 	w->manifests = true;
 	r = pf_clean_look_again(c, w->why);
-	return r < 0 ? r : remove_range(w, manifests, c->n);
+	if (r == 0)
+		r = spare(w, manifests);
+	if (r == 0)
+		r = remove_range(w, manifests, c->n);
+	if (r == 0)
+		remove_folders(w, true);
+	return r;
 }
 
 int pf_cleanup_run(struct pf_cleanup *c, const struct pf_cleanup_how *how, struct pf_why *why)
@@ -396,7 +410,7 @@ int pf_cleanup_run(struct pf_cleanup *c, const struct pf_cleanup_how *how, struc
 	int r = c->n ? pf_store_writable(c->l->st, dir) : 0;
 	pthread_mutex_init(&w.lock, NULL);
 	if (r == 0)
-		r = c->n ? run(&w) : (remove_folders(&w), 0);
+		r = c->n ? run(&w) : (remove_folders(&w, true), 0);
 	pthread_mutex_destroy(&w.lock);
 	count_rest(&w);
 	if (r < 0)

@@ -75,7 +75,7 @@ static enum pf_fate fate_of(unsigned reasons)
 	return PF_GOES_NAMED;
 }
 
-static int add_victim(struct pf_cleanup *c, const struct pf_clean_file *f)
+int pf_clean_add_victim(struct pf_cleanup *c, const struct pf_clean_file *f)
 {
 	if (c->n == c->cap) {
 		size_t cap = c->cap ? 2 * c->cap : 256;
@@ -112,7 +112,7 @@ static int take(struct level *at, struct pf_clean_file *f, const struct pf_buf *
 	n->bytes += f->size;
 	*(PF_FATE_GOES(f->fate) ? &at->goes : &at->stays) = true;
 	at->holds |= at->stays;
-	int r = PF_FATE_GOES(f->fate) ? add_victim(c, f) : 0;
+	int r = PF_FATE_GOES(f->fate) ? pf_clean_add_victim(c, f) : 0;
 	return r == 0 && c->see ? c->see(c->arg, f) : r;
 }
 
@@ -201,7 +201,7 @@ static int judge_file(struct level *at, struct pf_clean_file *f, int64_t mtime_n
 
 static int see_entry(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *st);
 
-static int keep_folder(struct pf_cleanup *c, const char *dir)
+int pf_clean_add_folder(struct pf_cleanup *c, const char *dir)
 {
 	char **v = reallocarray(c->folders, c->n_folders + 1, sizeof(*v));
 
@@ -215,7 +215,7 @@ static int keep_folder(struct pf_cleanup *c, const char *dir)
 	return 0;
 }
 
-static void drop_folders(struct pf_cleanup *c, size_t n)
+void pf_clean_drop_folders(struct pf_cleanup *c, size_t n)
 {
 	while (c->n_folders > n)
 		free(c->folders[--c->n_folders]);
@@ -263,9 +263,9 @@ static int walk(struct level *at, struct level *parent, int64_t mtime_ns)
 	parent->holds |= at->holds;
 	/* Lance leaves the folders of an index alone while anything is in one of them. */
 	if (at->depth == 1 && at->holds)
-		drop_folders(at->w->c, before);
+		pf_clean_drop_folders(at->w->c, before);
 	if (folder_goes(at, mtime_ns))
-		return keep_folder(at->w->c, at->dir);
+		return pf_clean_add_folder(at->w->c, at->dir);
 	parent->stays = true;
 	return 0;
 }
@@ -324,6 +324,8 @@ int pf_clean_sweep(struct pf_cleanup *c, struct pf_why *why)
 		struct level top = { .w = &w, .dir = dir };
 		r = walk(&top, NULL, 0);
 	}
+	if (r == 0)
+		r = pf_clean_zombies(c, &inner);
 	if (r == 0 && c->n)
 		qsort(c->v, c->n, sizeof(*c->v), cmp_victim);
 	return r < 0 && inner.text[0] ? pf_why_set(why, r, "%s", inner.text) : r;

@@ -276,6 +276,21 @@ versions() {
 	[ -e "$PINFS_DATASET/data/young.lance" ]
 }
 
+@test "what is left of a branch without a ref goes with the leaks of main" {
+	use_aged plain
+	"$BATS_TEST_DIRNAME/make-branch" "$PINFS_DATASET" dev
+	rm "$PINFS_DATASET/tree/dev/_transactions" "$PINFS_DATASET"/_refs/branches/dev.json
+	got 0 cleanup --retain 100 --leaks
+	[ -z "$output" ]
+	find "$PINFS_DATASET/tree" -exec touch -d '8 days ago' {} +
+	got 0 cleanup --retain 100
+	[ -z "$output" ]
+	got 0 cleanup --retain 100 --leaks --apply
+	[[ $(paths) == tree/dev/_versions/*.manifest ]]
+	[ ! -e "$PINFS_DATASET/tree/dev" ]
+	got 0 check
+}
+
 @test "a folder that is a link blocks, and what is behind another link stays" {
 	use_aged plain
 	mkdir "$BATS_TEST_TMPDIR/elsewhere"

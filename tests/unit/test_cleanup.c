@@ -853,6 +853,105 @@ static void the_folder_of_an_index_goes_with_it(void **state)
 	assert_int_equal(pf_store_stat(st, "_indices/stray", &sb), -ENOENT);
 }
 
+/* D15: of a branch that has no ref. Beside it branch dev, of main's version 5. */
+static void put_zombie(struct pf_store *st)
+{
+	put_branch(st, "dev", 5, DEV_ID, "cd");
+	put_version(st, "z", 7, "f", false, NULL);
+	put_version(st, "z/deep", 7, "g", false, NULL);
+	put_file(st, "tree/z/_versions/latest_version_hint.json");
+}
+
+static void assert_leaks(struct pf_store *st, const char *branch, int64_t now, const char *want)
+{
+	struct cleaning x;
+
+	init(&x, st, 9, now);
+	x.branch = branch;
+	x.o.leaks = true;
+	must_plan(&x);
+	assert_goes(&x, want);
+	end(&x);
+}
+
+static void folders_of_no_branch_go_whole_or_not_at_all(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = new_table();
+	struct pf_stat sb;
+	struct cleaning x;
+
+	put_zombie(st);
+	init(&x, st, 9, OLD);
+	x.o.delete_unverified = true;
+	must_plan(&x);
+	assert_goes(&x, "");
+	end(&x);
+	assert_leaks(st, NULL, YOUNG, "");
+	assert_leaks(st, "dev", OLD, "");
+	put_file(st, "tree/z/data/strange");
+	assert_leaks(st, NULL, OLD, "tree/z/deep/data/g.lance v0 ");
+	assert_int_equal(pf_store_mem_del(st, "tree/z/data/strange"), 0);
+	assert_int_equal(pf_store_mem_set_mtime(st, "tree/z/deep/data/g.lance", INT64_C(1000000000) * OLD), 0);
+	assert_leaks(st, NULL, OLD, "tree/z/_versions/latest_version_hint.json tree/z/data/f.lance v0 ");
+	assert_int_equal(pf_store_mem_set_mtime(st, "tree/z/deep/data/g.lance", 0), 0);
+	assert_int_equal(pf_store_mem_set_mtime(st, "tree/z/data", INT64_C(1000000000) * OLD), 0);
+	assert_leaks(st, NULL, OLD, "tree/z/deep/data/g.lance v0 ");
+	assert_int_equal(pf_store_mem_set_mtime(st, "tree/z/data", 0), 0);
+
+	init(&x, st, 9, OLD);
+	x.o.leaks = true;
+	must_clean(&x);
+	assert_int_equal(pf_cleanup_report(x.c)->versions, 0);
+	assert_int_equal(pf_cleanup_report(x.c)->removed[PF_CLEAN_MANIFEST].files, 2);
+	end(&x);
+	assert_int_equal(pf_store_stat(st, "tree/z", &sb), -ENOENT);
+	assert_whole_versions(st);
+}
+
+static void folders_of_no_branch_stay_for_who_lives_in_them_or_on_them(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf more = PF_BUF_INIT;
+	struct pf_store *st = new_table();
+
+	/* One that was made from it. */
+	put_zombie(st);
+	table_add_fragment(&more, 5, "f.lance", 5, 0);
+	table_add_base(&more, 0, true, "/memory/tree/z");
+	put_version(st, "dev", 6, "", false, &more);
+	assert_leaks(st, NULL, OLD, "tree/z/deep/data/g.lance v0 ");
+	pf_store_free(st);
+	/* One in the folder of its data; and one whose name goes on from it. */
+	st = new_table();
+	put_zombie(st);
+	put_branch(st, "z/data", 5, OTHER_ID, "cd");
+	assert_leaks(st, NULL, OLD, "tree/z/deep/data/g.lance v0 ");
+	pf_store_free(st);
+	st = new_table();
+	put_zombie(st);
+	put_branch(st, "z/deep", 5, OTHER_ID, "cd");
+	assert_leaks(st, NULL, OLD, "tree/z/_versions/latest_version_hint.json tree/z/data/f.lance v0 ");
+	pf_store_free(st);
+}
+
+static void a_ref_that_appears_makes_it_a_branch(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = new_table();
+	struct cleaning x;
+
+	put_zombie(st);
+	init(&x, st, 9, OLD);
+	x.o.leaks = true;
+	must_plan(&x);
+	table_put_branch(st, "z", 5, OTHER_ID);
+	assert_int_equal(pf_cleanup_run(x.c, &x.how, &x.why), 0);
+	end(&x);
+	assert_whole_versions(st);
+	assert_true(exists(st, "tree/z/data/f.lance"));
+	assert_true(exists(st, "tree/z/_versions/18446744073709551608.manifest"));
+	/* Whatever is below it is left to another run. */
+	assert_true(exists(st, "tree/z/deep/data/g.lance"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -882,6 +981,9 @@ int main(void)
 		cmocka_unit_test(a_branch_in_a_folder_of_another_is_left_alone),
 		cmocka_unit_test(names_that_are_not_text_stop_nothing),
 		cmocka_unit_test(files_newer_than_the_oldest_version_stay_unless_leaks_go),
+		cmocka_unit_test(folders_of_no_branch_go_whole_or_not_at_all),
+		cmocka_unit_test(folders_of_no_branch_stay_for_who_lives_in_them_or_on_them),
+		cmocka_unit_test(a_ref_that_appears_makes_it_a_branch),
 	};
 
 	return cmocka_run_group_tests_name("cleanup", tests, NULL, NULL);
