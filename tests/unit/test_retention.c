@@ -249,7 +249,7 @@ static void check_usage(const struct world *w, const struct pf_retention *r)
 
 	assert_int_equal(pf_retention_usage(r, got, &n), 0);
 	for (size_t p = 0; p < w->s.pins.n; p++) {
-		uint64_t exclusive = 0, shared = 0, versions = 0;
+		uint64_t exclusive = 0, shared = 0, old = 0, versions = 0;
 		if (released(w, p))
 			continue;
 		for (size_t f = 0; f < w->s.n_files; f++) {
@@ -259,6 +259,7 @@ static void check_usage(const struct world *w, const struct pf_retention *r)
 			for (size_t q = 0; q < w->s.pins.n; q++)
 				others += q != p && !released(w, q) && pin_holds(w, q, f);
 			*(others || file_model(w, f) != PF_KEPT_PIN ? &shared : &exclusive) += w->files[f].size;
+			old += file_model(w, f) & PF_KEPT_HEAD ? 0 : w->files[f].size;
 		}
 		for (size_t v = 0; v < w->s.n_versions; v++)
 			versions += w->versions[v].version >= w->pins[p].source_version;
@@ -266,6 +267,7 @@ static void check_usage(const struct world *w, const struct pf_retention *r)
 		assert_ptr_equal(got[at].pin, &w->pins[p]);
 		assert_int_equal(got[at].exclusive_bytes, exclusive);
 		assert_int_equal(got[at].shared_bytes, shared);
+		assert_int_equal(got[at].old_bytes, old);
 		assert_int_equal(got[at].versions, versions);
 		at++;
 	}
