@@ -9,10 +9,11 @@ import wire
 from histories import History
 from retention import dump, expand, pin_some
 from support import LONG, copy, equal, make, scratch
-from table import TRANSACTION_21, TRANSACTION_23, Head
+from table import FRAGMENTS, TRANSACTION_21, TRANSACTION_23, Head
 
-# Of IndexMetadata.
+# Fields of IndexMetadata, DataFragment and DataFile.
 FILES = 10
+DATA_FILES, DATA_PATH, DATA_MAJOR, DATA_SIZE = 2, 1, 4, 6
 HEAD = "head"
 SEED = 20261129
 # Between them: every kind of file, transactions that are nowhere but in their files (0.39), both ways of naming.
@@ -159,14 +160,24 @@ def needing(at, name, ours, path, damage):
         return pins
     if damage in (remove, empty) and "/_indices/" not in path:
         return pins
-    if "/data/" in path and damage == cut:
-        return pins
     if "/_indices/" in path and damage != scramble:
-        return pins if sized(root, ours, path) else None
+        return pins if index_sized(root, ours, path) else None
+    if path.endswith(".lance") and damage == cut:
+        return pins if data_sized(root, ours, path) else None
     return None
 
 
-def sized(root, ours, path):
+def data_sized(root, ours, path):
+    """Whether a manifest says how long a data file is: of the legacy format some releases tell the length of a part."""
+    version = next(version for version, files in ours["versions"].items() if path in files)
+    for fragment in wire.every(Head(root, int(version)).fields, FRAGMENTS):
+        for file in map(wire.decode, wire.every(wire.decode(fragment), DATA_FILES)):
+            if wire.first(file, DATA_PATH).decode() == os.path.basename(path):
+                return wire.first(file, DATA_SIZE, 0) > 0 and wire.first(file, DATA_MAJOR, 0) > 0
+    raise AssertionError("%s is in no fragment" % path)
+
+
+def index_sized(root, ours, path):
     """Whether the entry of an index says how long its files are: since Lance 8."""
     folder = uuid.UUID(path[path.index("/_indices/") + len("/_indices/") :].split("/")[0])
     inside = os.path.join(path[: path.index("/_indices/")], "_indices", str(folder)) + "/"
