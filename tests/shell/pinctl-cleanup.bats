@@ -70,6 +70,15 @@ versions() {
 	[[ $stderr != *"no policy"* ]]
 }
 
+@test "older than nothing is everything but the head" {
+	use_aged plain
+	got 0 cleanup --retain 1
+	local all=$output
+	got 0 cleanup --older-than 0s
+	[ -n "$output" ]
+	[ "$output" = "$all" ]
+}
+
 @test "what it is given must make sense" {
 	use plain
 	local before word

@@ -40,7 +40,7 @@ int args_number(const struct args *a, const char *name, uint64_t *out, struct pf
 	return pf_why_set(why, -EINVAL, "--%s %s is not a number", name, pf_text_quote(s, strlen(s), quoted));
 }
 
-int args_span(const struct args *a, const char *name, int64_t *seconds, struct pf_why *why)
+int args_span(const struct args *a, const char *name, int64_t least, int64_t *seconds, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
 	const char *s = args_value(a, name);
@@ -52,7 +52,7 @@ int args_span(const struct args *a, const char *name, int64_t *seconds, struct p
 	int r = pf_buf_addf(&text, "+%s", s);
 	if (r < 0)
 		return r;
-	if (pf_time_parse((char *)text.data, text.len, (struct pf_time){ 0 }, &t, NULL) < 0 || t.sec == 0)
+	if (pf_time_parse((char *)text.data, text.len, (struct pf_time){ 0 }, &t, NULL) < 0 || t.sec < least)
 		return pf_why_set(why, -EINVAL,
 				  "--%s %s is not a span of time: expected a number with unit s, m, h or d, like 2h",
 				  name, pf_text_quote(s, strlen(s), quoted));

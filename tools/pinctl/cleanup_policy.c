@@ -87,7 +87,7 @@ int cleanup_options(struct cleaning *x, const struct args *a, struct pf_why *why
 {
 	struct pf_policy *p = &x->options.policy;
 	const char *versions = args_value(a, "versions");
-	int64_t age = 0;
+	int64_t age = -1;
 	uint64_t jobs = 1;
 
 	x->apply = args_value(a, "apply") != NULL;
@@ -95,7 +95,7 @@ int cleanup_options(struct cleaning *x, const struct args *a, struct pf_why *why
 	x->options.delete_unverified = args_value(a, "delete-unverified") != NULL;
 	x->options.leaks = args_value(a, "leaks") != NULL;
 	x->options.now = pf_time_now();
-	int r = args_span(a, "older-than", &age, why);
+	int r = args_span(a, "older-than", 0, &age, why);
 	if (r == 0)
 		r = positive(a, "before-version", &p->before_version, why);
 	if (r == 0)
@@ -114,9 +114,9 @@ int cleanup_options(struct cleaning *x, const struct args *a, struct pf_why *why
 		return r;
 	x->how.jobs = (unsigned)jobs;
 	p->any = true;
-	if (age)
+	if (age >= 0)
 		set_age(p, age);
-	if (!age && !p->before_version && !p->retain && !versions) {
+	if (age < 0 && !p->before_version && !p->retain && !versions) {
 		set_age(p, INT64_C(24) * 3600 * DEFAULT_DAYS);
 		ctl_say("no policy given: versions older than %d days, as Lance does", DEFAULT_DAYS);
 	}

@@ -267,7 +267,7 @@ int cmd_run(struct ctl *c, const struct args *a)
 	if (!args_value(a, "for"))
 		return ctl_usage(
 			"say how long the pin is to hold without news from here: --for 2h; see pinctl help run");
-	int err = args_span(a, "for", &life, &why);
+	int err = args_span(a, "for", 1, &life, &why);
 	if (err < 0)
 		return ctl_fail(err, &why);
 	c->no_guard = args_value(a, "no-guard") != NULL;

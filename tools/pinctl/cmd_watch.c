@@ -162,7 +162,7 @@ int cmd_watch(struct ctl *c, const struct args *a)
 	int64_t interval = 1;
 	sigset_t before;
 
-	int r = args_span(a, "interval", &interval, &why);
+	int r = args_span(a, "interval", 1, &interval, &why);
 	if (r == 0)
 		r = args_number(a, "count", &w.left, &why);
 	if (r == 0)

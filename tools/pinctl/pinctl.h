@@ -34,9 +34,9 @@ struct args {
 /* The value of a given option; NULL if it was not given. `name` must be in the command's table. */
 const char *args_value(const struct args *a, const char *name);
 
-/* The same as a number, or as a span: a number above 0 with unit s, m, h or d. *out stays as it is if it was not given. 0 or -EINVAL. */
+/* The same as a number, or as a span of at least `least` seconds: a number with unit s, m, h or d. *out stays as it is if it was not given. 0 or -EINVAL. */
 int args_number(const struct args *a, const char *name, uint64_t *out, struct pf_why *why);
-int args_span(const struct args *a, const char *name, int64_t *seconds, struct pf_why *why);
+int args_span(const struct args *a, const char *name, int64_t least, int64_t *seconds, struct pf_why *why);
 
 /* The options that others than a command itself look at, and everything opened for them. Zero is the start; release with ctl_close. */
 struct ctl {
