@@ -13,7 +13,7 @@
  *      directory is synced.
  *   2. Heads, tags and branches are read again. What appeared since the plan and needs one of those versions gets it back; a file that a version still
  *      listed refers to is spared, whatever the plan said. Nothing is deleted before this.
- *   3. Temporary files, transactions, data, indices, deletion files, maps; then folders that are empty.
+ *   3. Temporary files, transactions, data, indices, deletion files, maps; then the folders of indices that are empty.
  *   4. Heads, tags and branches once more; then the manifests. One of a version with a file that could not be deleted stays under its temporary name.
  *
  * So a version that is listed has all its files, whenever the run is killed and whatever fails; and the renamed manifests tell the next run what was

@@ -14,7 +14,6 @@
 struct zombies {
 	struct pf_cleanup *c;
 	const struct pf_branch_refs *refs;
-	struct pf_why *why;
 };
 
 /* A directory under tree/. */
@@ -221,7 +220,7 @@ static int walk(struct place *at)
 
 int pf_clean_zombies(struct pf_cleanup *c, struct pf_why *why)
 {
-	struct zombies z = { .c = c, .refs = &c->line->survey->refs, .why = why };
+	struct zombies z = { .c = c, .refs = &c->line->survey->refs };
 	struct place top = { .z = &z, .path = TREE };
 
 	if (!c->o.leaks || c->branch)

@@ -326,6 +326,9 @@ versions() {
 	[ "$(jq '[.branches[0].removed[].files] | add' <<<"$output")" -eq "$(wc -l <<<"$listed")" ]
 	[ "$(jq '[.branches[0] | (.removed, .kept, .failed)[].files] | add' <<<"$output")" -eq \
 		"$(cd "$PINFS_DATASET" && find _versions _transactions data _deletions _indices -type f 2>/dev/null | wc -l)" ]
+	got 0 cleanup --retain 1 --json --explain
+	[ "$(jq -r '.branches[0].explained[] | select(.goes) | .path' <<<"$output" | sort)" = "$listed" ]
+	[ "$(jq -r '.branches[0].explained[] | select(.path | startswith("_versions/1")) | .why' <<<"$output" | grep -c '^of version ')" -gt 1 ]
 	got 0 cleanup --retain 1 --json --apply
 	[ "$(jq -c '.branches[0].applied' <<<"$output")" = true ]
 	[ "$(jq -r '.branches[0].files[].path' <<<"$output" | sort)" = "$listed" ]

@@ -21,7 +21,7 @@ struct cleaning {
 	struct progress progress;
 	json_t *branches; /* --json: what was said of each so far */
 	/* Of the branch in hand: */
-	json_t *files, *failed;
+	json_t *files, *failed, *explained;
 	struct explained *lines;
 	size_t n_lines;
 	struct pf_cleanup_report plan;

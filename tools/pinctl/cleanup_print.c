@@ -40,35 +40,50 @@ static int describe(const struct pf_clean_file *f, struct pf_buf *out)
 {
 	static const char *const stays[PF_FATES] = {
 		[PF_STAYS_HEAD] = "head",
+		[PF_STAYS_BRANCH] = "a branch refers to what is beside it",
 		[PF_STAYS_AGE] = "changed after the oldest version that stays",
 		[PF_STAYS_PROGRESS] = "no version names it, and it is not seven days old",
 		[PF_STAYS_UNKNOWN] = "not known to be Lance's",
 	};
 
 	if (f->reasons[0])
-		return pf_buf_addf(out, "stays\t%s", f->reasons);
+		return pf_buf_addstr(out, f->reasons);
 	if (!PF_FATE_GOES(f->fate))
-		return pf_buf_addf(out, "stays\t%s", stays[f->fate]);
+		return pf_buf_addstr(out, stays[f->fate]);
 	if (f->fate == PF_GOES_LEAK)
-		return pf_buf_addstr(out, "goes\tLance would never collect it");
+		return pf_buf_addstr(out, "Lance would never collect it");
 	if (f->first == 0)
-		return pf_buf_addstr(out, "goes\tno version names it");
+		return pf_buf_addstr(out, "no version names it");
 	if (f->first == f->last)
-		return pf_buf_addf(out, "goes\tof version %" PRIu64, f->first);
-	return pf_buf_addf(out, "goes\tof versions %" PRIu64 " to %" PRIu64, f->first, f->last);
+		return pf_buf_addf(out, "of version %" PRIu64, f->first);
+	return pf_buf_addf(out, "of versions %" PRIu64 " to %" PRIu64, f->first, f->last);
+}
+
+static int explain_json(struct cleaning *x, const struct pf_clean_file *f, const char *why)
+{
+	json_t *o = json_object();
+
+	pf_json_put(&o, "path", pf_json_str(f->path));
+	pf_json_put(&o, "bytes", pf_json_u64(f->size));
+	pf_json_put(&o, "class", json_string(pf_clean_class_name(f->cls)));
+	pf_json_put(&o, "goes", json_boolean(PF_FATE_GOES(f->fate)));
+	pf_json_put(&o, "why", pf_json_str(why));
+	return json_array_append_new(x->explained, o) < 0 ? -ENOMEM : 0;
 }
 
 int cleanup_explain_file(void *arg, const struct pf_clean_file *f)
 {
-	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT, path = PF_BUF_INIT;
+	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT, why = PF_BUF_INIT, path = PF_BUF_INIT;
 	struct cleaning *x = arg;
 
-	int r = pf_buf_addf(&text, "%" PRIu64 "\t%s\t%s\t", f->size, pf_clean_class_name(f->cls), safe(f->path, &path));
-	if (r == 0)
-		r = describe(f, &text);
-	if (r == 0)
-		r = pf_buf_addch(&text, '\0');
-	struct explained *v = r == 0 ? reallocarray(x->lines, x->n_lines + 1, sizeof(*v)) : NULL;
+	int r = describe(f, &why);
+	if (r < 0 || !pf_buf_str(&why))
+		return -ENOMEM;
+	if (x->c->json)
+		return explain_json(x, f, (char *)why.data);
+	r = pf_buf_addf(&text, "%" PRIu64 "\t%s\t%s\t%s\t%s", f->size, pf_clean_class_name(f->cls),
+			safe(f->path, &path), PF_FATE_GOES(f->fate) ? "goes" : "stays", (char *)why.data);
+	struct explained *v = r == 0 && pf_buf_str(&text) ? reallocarray(x->lines, x->n_lines + 1, sizeof(*v)) : NULL;
 	if (!v)
 		return -ENOMEM;
 	x->lines = v;
@@ -89,8 +104,7 @@ void cleanup_print_lines(struct cleaning *x)
 	if (x->n_lines)
 		qsort(x->lines, x->n_lines, sizeof(*x->lines), cmp_path);
 	for (size_t i = 0; i < x->n_lines; i++) {
-		if (!x->c->json)
-			puts(x->lines[i].text);
+		puts(x->lines[i].text);
 		free(x->lines[i].path);
 		free(x->lines[i].text);
 	}
@@ -199,5 +213,7 @@ int cleanup_print_end(struct cleaning *x, const char *branch, const struct pf_cl
 	pf_json_put(&o, "folders", pf_json_u64(r->folders));
 	pf_json_put(&o, "files", json_incref(x->files));
 	pf_json_put(&o, "failures", json_incref(x->failed));
+	if (x->explain)
+		pf_json_put(&o, "explained", json_incref(x->explained));
 	return json_array_append_new(x->branches, o) < 0 ? no_memory() : 0;
 }

@@ -115,10 +115,11 @@ static int clean_line(struct cleaning *x, struct pf_lines *l, const char *name)
 	struct pf_line *line = pf_lines_find(l, name);
 	struct pf_cleanup_options o = x->options;
 	struct pf_why why = PF_WHY_INIT;
-	json_auto_t *files = json_array(), *failed = json_array();
+	json_auto_t *files = json_array(), *failed = json_array(), *explained = json_array();
 
 	x->files = files;
 	x->failed = failed;
+	x->explained = explained;
 	int r = line ? settle_pins(x, l, name, &line, &pins, &why)
 		     : pf_why_set(&why, -ENOENT, "there is no branch %s", name);
 	if (r == 0 && !x->apply) {
