@@ -1,0 +1,310 @@
+#include "prepared.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/rowaddr.h"
+
+static const char *const names[] = {
+	"Append",	"Delete",	   "Overwrite",		"CreateIndex", "Rewrite",
+	"Merge",	"Restore",	   "ReserveFragments",	"Update",      "Project",
+	"UpdateConfig", "DataReplacement", "UpdateMemWalState", "Clone",       "UpdateBases",
+	"DataOverlay"
+};
+
+static void put(struct pf_buf *b, uint32_t number, uint64_t v)
+{
+	assert_int_equal(pf_wire_put_u64(b, number, v), 0);
+}
+
+static void put_text(struct pf_buf *b, uint32_t number, const char *s)
+{
+	assert_int_equal(pf_wire_put_bytes(b, number, s, strlen(s)), 0);
+}
+
+static void put_buf(struct pf_buf *b, uint32_t number, const struct pf_buf *v)
+{
+	assert_int_equal(pf_wire_put_bytes(b, number, v->data, v->len), 0);
+}
+
+/* A data file of columns 0 to 2, or of one. */
+static void put_file(struct pf_buf *b, uint32_t number, const char *path, int field)
+{
+	_cleanup_(pf_buf_release) struct pf_buf file = PF_BUF_INIT;
+	const uint8_t one[] = { (uint8_t)field };
+
+	put_text(&file, 1, path);
+	assert_int_equal(pf_wire_put_bytes(&file, 2, field < 0 ? (const void *)"\0\1\2" : one, field < 0 ? 3 : 1), 0);
+	put(&file, 4, 2);
+	put_buf(b, number, &file);
+}
+
+/* "7:x.lance", or an id alone. with_deletions: a deletion file 1-1 of one row. */
+static void put_fragment(struct pf_buf *b, uint32_t number, const char *text, bool with_deletions)
+{
+	_cleanup_(pf_buf_release) struct pf_buf fragment = PF_BUF_INIT, deletion = PF_BUF_INIT;
+	const char *colon = strchr(text, ':');
+	uint64_t id = strtoull(text, NULL, 10);
+
+	if (id)
+		put(&fragment, 1, id);
+	put_file(&fragment, 2, colon ? colon + 1 : "f.lance", -1);
+	if (with_deletions) {
+		put(&deletion, 2, 1);
+		put(&deletion, 3, 1);
+		put(&deletion, 4, 1);
+		put_buf(&fragment, 3, &deletion);
+	}
+	put(&fragment, 4, 10);
+	put_buf(b, number, &fragment);
+}
+
+static void put_column(struct pf_buf *b, uint32_t number, unsigned id)
+{
+	_cleanup_(pf_buf_release) struct pf_buf column = PF_BUF_INIT;
+	const char name[] = { (char)('a' + id), '\0' };
+
+	put_text(&column, 2, name);
+	put(&column, 3, id);
+	put(&column, 4, UINT64_MAX); /* no parent */
+	put_text(&column, 5, "int64");
+	put_buf(b, number, &column);
+}
+
+/* NAME:FIELD:FRAGMENTS. The uuid is made of the name. */
+static void put_index(struct pf_buf *b, uint32_t number, char *text)
+{
+	_cleanup_(pf_buf_release) struct pf_buf index = PF_BUF_INIT, id = PF_BUF_INIT, bitmap = PF_BUF_INIT;
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *set = NULL;
+	char *save, *name = strtok_r(text, ":", &save), *field = strtok_r(NULL, ":", &save),
+		    *fragments = strtok_r(NULL, ":", &save);
+	uint8_t uuid[16] = "index           ";
+	uint32_t v[16];
+	size_t n = 0;
+
+	memcpy(uuid + 6, name, strlen(name) < 10 ? strlen(name) : 10);
+	assert_int_equal(pf_wire_put_bytes(&id, 1, uuid, 16), 0);
+	put_buf(&index, 1, &id);
+	if (field) {
+		const uint8_t one[] = { (uint8_t)atoi(field) };
+		assert_int_equal(pf_wire_put_bytes(&index, 2, one, 1), 0);
+	}
+	put_text(&index, 3, name);
+	for (char *f = fragments ? strtok_r(fragments, ",", &save) : NULL; f && *f != '-';
+	     f = strtok_r(NULL, ",", &save))
+		v[n++] = (uint32_t)atoi(f);
+	if (n) {
+		assert_int_equal(pf_bitmap_from(v, n, &set), 0);
+		assert_int_equal(pf_bitmap_encode(set, &bitmap), 0);
+		put_buf(&index, 5, &bitmap);
+	}
+	put_buf(b, number, &index);
+}
+
+static void put_group(struct pf_buf *b, char *text)
+{
+	_cleanup_(pf_buf_release) struct pf_buf group = PF_BUF_INIT;
+	char *save;
+
+	for (char *id = strtok_r(text, ",", &save); id; id = strtok_r(NULL, ",", &save))
+		put_fragment(&group, 1, id, false);
+	put_fragment(&group, 2, "0:f.lance", false);
+	put_buf(b, 3, &group);
+}
+
+/* An entry of a map edit that is field `map` of the operation. */
+static void put_edit(struct pf_buf *b, uint32_t map, const char *key, bool set, bool replace)
+{
+	_cleanup_(pf_buf_release) struct pf_buf edit = PF_BUF_INIT, entry = PF_BUF_INIT;
+
+	put_text(&entry, 1, key);
+	if (set)
+		put_text(&entry, 2, "v");
+	put_buf(&edit, 1, &entry);
+	if (replace)
+		put(&edit, 2, 1);
+	put_buf(b, map, &edit);
+}
+
+static void put_field_edit(struct pf_buf *b, unsigned field)
+{
+	_cleanup_(pf_buf_release) struct pf_buf entry = PF_BUF_INIT;
+
+	put(&entry, 1, field);
+	put_edit(&entry, 2, "k", true, false);
+	put_buf(b, 9, &entry);
+}
+
+static void put_config(struct pf_buf *b, char c, const char *rest)
+{
+	switch (c) {
+	case 'c':
+		put_edit(b, 6, rest, true, false);
+		break;
+	case 'd':
+		put_edit(b, 6, rest, false, false);
+		break;
+	case 'R':
+		put_edit(b, 6, rest, true, true);
+		break;
+	case 't':
+		put_edit(b, 7, rest, true, false);
+		break;
+	case 's':
+		put_edit(b, 8, rest, true, false);
+		break;
+	default:
+		put_field_edit(b, (unsigned)atoi(rest));
+	}
+}
+
+static void put_replacement(struct pf_buf *b, const char *text)
+{
+	_cleanup_(pf_buf_release) struct pf_buf group = PF_BUF_INIT;
+
+	put(&group, 1, strtoull(text, NULL, 10));
+	put_file(&group, 2, "f.lance", atoi(strchr(text, ':') + 1));
+	put_buf(b, 1, &group);
+}
+
+static void put_base(struct pf_buf *b, const char *text)
+{
+	_cleanup_(pf_buf_release) struct pf_buf base = PF_BUF_INIT;
+
+	put(&base, 1, strtoull(text, NULL, 10));
+	put_text(&base, 4, strchr(text, ':') + 1);
+	put_buf(b, 1, &base);
+}
+
+static void put_keys(struct pf_buf *b, uint64_t hash)
+{
+	_cleanup_(pf_buf_release) struct pf_buf filter = PF_BUF_INIT, exact = PF_BUF_INIT;
+
+	put(&exact, 1, hash);
+	assert_int_equal(pf_wire_put_bytes(&filter, 1, "\0", 1), 0);
+	put_buf(&filter, 2, &exact);
+	put_buf(b, 8, &filter);
+}
+
+static void put_update(struct pf_buf *b, char c, const char *rest)
+{
+	const uint8_t one[] = { (uint8_t)atoi(rest) };
+
+	if (c == 'r')
+		put(b, 1, strtoull(rest, NULL, 10));
+	else if (c == 'u')
+		put_fragment(b, 2, rest, true);
+	else if (c == 'n')
+		put_fragment(b, 3, rest, false);
+	else if (c == 'f')
+		assert_int_equal(pf_wire_put_bytes(b, 4, one, 1), 0);
+	else if (c == 'i')
+		put(b, 7, 1);
+	else if (c == 'k')
+		put_keys(b, strtoull(rest, NULL, 10));
+}
+
+static void put_part(struct pf_buf *b, unsigned operation, char *part)
+{
+	char c = part[0], *rest = part + 1;
+
+	switch (operation) {
+	case 100:
+	case 102:
+		put_fragment(b, 1, rest, false);
+		break;
+	case 101:
+		if (c == 'r')
+			put(b, 2, strtoull(rest, NULL, 10));
+		else
+			put_fragment(b, 1, rest, true);
+		break;
+	case 103:
+		put_index(b, c == 'n' ? 1 : 2, rest);
+		break;
+	case 104:
+		put_group(b, rest);
+		break;
+	case 105:
+		if (c == 'c')
+			for (unsigned i = 0; i < 3; i++)
+				put_column(b, 2, i);
+		else if (c == 'p')
+			put(b, 4, 1);
+		else
+			put_fragment(b, 1, rest, false);
+		break;
+	case 106:
+	case 107:
+		put(b, 1, strtoull(part, NULL, 10));
+		break;
+	case 108:
+		put_update(b, c, rest);
+		break;
+	case 109:
+		if (c == 'p')
+			put(b, 2, 1);
+		else
+			put_column(b, 1, (unsigned)atoi(rest));
+		break;
+	case 110:
+		put_config(b, c, rest);
+		break;
+	case 111:
+		put_replacement(b, rest);
+		break;
+	case 114:
+		put_base(b, rest);
+		break;
+	case 115: {
+		_cleanup_(pf_buf_release) struct pf_buf group = PF_BUF_INIT;
+		put(&group, 1, strtoull(rest, NULL, 10));
+		put_buf(b, 1, &group);
+		break;
+	}
+	default:
+		fail_msg("no such part: %s", part);
+	}
+}
+
+unsigned prepared_body(const char *text, struct pf_buf *out)
+{
+	char copy[256], *save, *name;
+	unsigned operation = 0;
+
+	assert_true(strlen(text) < sizeof(copy));
+	strcpy(copy, text);
+	name = strtok_r(copy, " ", &save);
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
+		if (strcmp(names[i], name) == 0)
+			operation = 100 + i;
+	if (!operation) /* of a Lance of the future */
+		return 117;
+	for (char *part = strtok_r(NULL, " ", &save); part; part = strtok_r(NULL, " ", &save))
+		put_part(out, operation, part);
+	return operation;
+}
+
+void prepared_bytes(const char *text, uint64_t read_version, const char *uuid, struct pf_buf *out)
+{
+	_cleanup_(pf_buf_release) struct pf_buf body = PF_BUF_INIT;
+	unsigned operation = prepared_body(text, &body);
+
+	put(out, 1, read_version);
+	if (uuid)
+		put_text(out, 2, uuid);
+	put_buf(out, operation, &body);
+}
+
+void prepared(const char *text, uint64_t read_version, const char *uuid, struct pf_operation *out)
+{
+	_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
+	struct pf_why why = PF_WHY_INIT;
+
+	prepared_bytes(text, read_version, uuid, &bytes);
+	if (pf_operation_decode(&bytes, out, &why) < 0)
+		fail_msg("%s: %s", text, why.text);
+}

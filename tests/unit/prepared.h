@@ -1,0 +1,30 @@
+/*
+ * Transactions as Lance writes them, from the wire writers alone, in one line each: for tests of what is committed and of what conflicts.
+ *
+ * An operation is its name and its parts, separated by blanks. A part is a letter and what belongs to it:
+ *   Append, Overwrite, Merge   nID:FILE a new fragment (id 0 if it has none); Merge: mID a fragment of the table, c a schema of columns 0 to 2
+ *   Delete, Update             uID a fragment as it is afterwards, rID one that is removed; Update: nID:FILE, fFIELD modified, i in place, k keys inserted
+ *   CreateIndex                nNAME:FIELD:FRAGMENTS a new index (fragments joined by commas; - none said), rNAME one that is removed
+ *   Rewrite                    gID,ID a group of these, that becomes one fragment
+ *   Project                    cFIELD a column that is left; p nulls as they were
+ *   UpdateConfig               cKEY set, dKEY removed, tKEY table metadata, sKEY schema metadata, mFIELD metadata of a column, R config replaced
+ *   DataReplacement            dID:FIELD
+ *   DataOverlay                oID
+ *   UpdateBases                bID:PATH
+ *   Restore, ReserveFragments  NUMBER
+ */
+#ifndef TESTS_PREPARED_H
+#define TESTS_PREPARED_H
+
+#include "core/operation.h"
+
+/* The Transaction message, appended. uuid NULL: none. */
+void prepared_bytes(const char *text, uint64_t read_version, const char *uuid, struct pf_buf *out);
+
+/* Decoded by core. */
+void prepared(const char *text, uint64_t read_version, const char *uuid, struct pf_operation *out);
+
+/* Only the message of the operation, and its number. */
+unsigned prepared_body(const char *text, struct pf_buf *out);
+
+#endif
