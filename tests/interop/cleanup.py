@@ -459,9 +459,9 @@ def lines_of(at):
     """What Lance reads of each branch and tag."""
     ds = lance.dataset(at)
     said = {"main": ds.to_table().to_pydict()}
-    for name in ds.branches.list():
+    for name in sorted(ds.branches.list()):
         said[name] = ds.checkout_version((name, None)).to_table().to_pydict()
-    for name in ds.tags.list():
+    for name in sorted(ds.tags.list()):
         said["tag " + name] = lance.dataset(at, version=2).to_table().to_pydict()
     return said
 
