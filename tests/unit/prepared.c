@@ -74,6 +74,13 @@ static void put_column(struct pf_buf *b, uint32_t number, unsigned id)
 	put_buf(b, number, &column);
 }
 
+/* Those of every table: 0 to 2. */
+static void put_columns(struct pf_buf *b)
+{
+	for (unsigned i = 0; i < 3; i++)
+		put_column(b, 2, i);
+}
+
 /* NAME:FIELD:FRAGMENTS. The uuid is made of the name. */
 static void put_index(struct pf_buf *b, uint32_t number, char *text)
 {
@@ -214,7 +221,10 @@ static void put_part(struct pf_buf *b, unsigned operation, char *part)
 	switch (operation) {
 	case 100:
 	case 102:
-		put_fragment(b, 1, rest, false);
+		if (c == 'c')
+			put_columns(b);
+		else
+			put_fragment(b, 1, rest, false);
 		break;
 	case 101:
 		if (c == 'r')
@@ -230,8 +240,7 @@ static void put_part(struct pf_buf *b, unsigned operation, char *part)
 		break;
 	case 105:
 		if (c == 'c')
-			for (unsigned i = 0; i < 3; i++)
-				put_column(b, 2, i);
+			put_columns(b);
 		else if (c == 'p')
 			put(b, 4, 1);
 		else

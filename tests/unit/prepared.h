@@ -2,7 +2,7 @@
  * Transactions as Lance writes them, from the wire writers alone, in one line each: for tests of what is committed and of what conflicts.
  *
  * An operation is its name and its parts, separated by blanks. A part is a letter and what belongs to it:
- *   Append, Overwrite, Merge   nID:FILE a new fragment (id 0 if it has none); Merge: mID a fragment of the table, c a schema of columns 0 to 2
+ *   Append, Overwrite, Merge   nID:FILE a new fragment (id 0 if it has none); Merge: mID a fragment of the table; Overwrite, Merge: c a schema of columns 0 to 2
  *   Delete, Update             uID a fragment as it is afterwards, rID one that is removed; Update: nID:FILE, fFIELD modified, i in place, k keys inserted
  *   CreateIndex                nNAME:FIELD:FRAGMENTS a new index (fragments joined by commas; - none said), rNAME one that is removed
  *   Rewrite                    gID,ID a group of these, that becomes one fragment
