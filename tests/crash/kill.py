@@ -8,7 +8,7 @@ import threading
 import time
 
 import table
-from operation import CHANGES, KINDS, TERM, Operation
+from operation import CHANGES, KINDS, TERM, Commit, Operation
 from world import ENVIRONMENT, LONG, PINCTL, Lance, Mount, Skip, calls_of, equal, must, new_id, new_table, pinctl, scratch, stamp, stepped
 
 LOAD_KILLS = 400 if LONG else 40
@@ -25,8 +25,9 @@ chosen, at_random = [], []
 def cases():
     for operation in KINDS:
         yield "pinctl %s, killed at every call that changes a file" % operation, pinctl_killed, operation
+    yield "pinctl commit, killed at every call that changes a file", pinctl_killed, "commit"
     if LONG:
-        for operation in KINDS:
+        for operation in (*KINDS, "commit"):
             yield "pinctl %s, killed at every system call" % operation, pinctl_killed_anywhere, operation
     for operation in ("register", "renew", "release"):
         yield "the daemon, killed in %s" % operation, daemon_killed, operation
@@ -71,9 +72,13 @@ def kill_each(operation, folder, numbers, options):
     return report(killed, landed)
 
 
+def prepare(kind, folder):
+    return Commit(folder) if kind == "commit" else Operation(kind, folder)
+
+
 def pinctl_killed(kind):
     with scratch() as folder:
-        operation = Operation(kind, folder)
+        operation = prepare(kind, folder)
         at = operation.copy(os.path.join(folder, "t.lance"))
         names = calls_of(at, operation.words, ["-d", at])
         numbers = [number for number, name in enumerate(names, 1) if LONG or name in CHANGES]
@@ -82,7 +87,7 @@ def pinctl_killed(kind):
 
 def pinctl_killed_anywhere(kind):
     with scratch() as folder:
-        operation = Operation(kind, folder)
+        operation = prepare(kind, folder)
         at = operation.copy(os.path.join(folder, "t.lance"))
         return kill_each(operation, folder, range(1, len(calls_of(at, operation.words)) + 1), [])
 

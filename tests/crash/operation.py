@@ -77,3 +77,58 @@ class Operation:
         if self.kind == "expire":
             guards.discard(self.d)
         equal(sorted(guards), sorted(t.head.pins), "guard tags")
+
+
+def put(number, value):
+    """A field on the wire: of bytes, or of a number."""
+    if isinstance(value, bytes):
+        return put_varint(number << 3 | 2) + put_varint(len(value)) + value
+    return put_varint(number << 3) + put_varint(value)
+
+
+def put_varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+class Commit(Operation):
+    """The commit of a transaction that appends one fragment, whose file is brought from elsewhere."""
+
+    def __init__(self, folder):
+        super().__init__("register", folder)
+        self.kind, self.uuid = "commit", new_id()
+        name = table.Table(self.base).names[self.before.version]
+        with open(os.path.join(self.base, "_versions", name), "rb") as f:
+            data = f.read()
+        body = table.section(data, int.from_bytes(data[-16:-8], "little"))
+        fragment = list(table.fields(table.all_of(body, 2)[0]))
+        file = list(table.fields(dict(fragment)[2]))
+        self.file = str(dict(file)[1], "utf-8")
+        new = b"".join(put(number, b"brought.lance" if number == 1 else value) for number, value in file)
+        new = b"".join(put(number, new if number == 2 else value) for number, value in fragment if number not in (1, 3))
+        self.scratch = os.path.join(folder, "scratch")
+        transaction = os.path.join(folder, "append.txn")
+        with open(transaction, "wb") as f:
+            f.write(put(1, self.before.version) + put(2, self.uuid.encode()) + put(100, put(1, new)))
+        self.words = ["commit", "--transaction", transaction, "--from", self.scratch]
+
+    def copy(self, to):
+        super().copy(to)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        os.makedirs(self.scratch + "/data")
+        shutil.copy(os.path.join(self.base, "data", self.file), self.scratch + "/data/brought.lance")
+        return to
+
+    def look(self, at, acknowledged):
+        t = table.Table(at)
+        landed = t.head.transaction.uuid == self.uuid
+        equal(t.head.pins, self.before.pins, "pins")
+        equal(t.head.version, self.before.version + landed, "head")
+        assert landed or not acknowledged, "it was acknowledged and has not happened"
+        here = os.path.exists(at + "/data/brought.lance")
+        assert here or not landed, "it has happened, and its file is not there"
+        assert here or os.path.exists(self.scratch + "/data/brought.lance"), "its file is lost"
+        return landed
