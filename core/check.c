@@ -5,14 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "flags.h"
+#include "hint.h"
 #include "lost.h"
 #include "txn.h"
-
-#define HINT	 "latest_version_hint.json"
-#define HINT_MAX 4096
 
 struct check {
 	struct pf_store *st;
@@ -126,27 +122,10 @@ static const struct seen *find_version(const struct line *l, uint64_t version)
 
 static int check_hint(struct line *l, const char *file)
 {
-	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
-	uint64_t head = l->v[l->n - 1].version;
+	struct pf_why why = PF_WHY_INIT;
 
-	int r = pf_store_get(l->c->st, file, HINT_MAX, &text);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
-		return NOTE(l, 0, file, "the version hint cannot be read: %s", strerror(-r));
-	json_t *j = json_loadb((const char *)text.data, text.len, 0, NULL);
-	const json_t *version = json_object_get(j, "version");
-	bool is_number = json_is_integer(version);
-	json_int_t said = json_integer_value(version);
-	json_decref(j);
-	if (!is_number)
-		return NOTE(l, 0, file, "the version hint is not {\"version\":N}; nothing depends on it");
-	if (said < 0 || (uint64_t)said != head)
-		return NOTE(l, 0, file,
-			    "the version hint says %" JSON_INTEGER_FORMAT ", the head is %" PRIu64
-			    "; nothing depends on it",
-			    said, head);
-	return 0;
+	int r = pf_hint_check(l->c->st, l->versions, l->v[l->n - 1].version, &why);
+	return r > 0 ? NOTE(l, 0, file, "%s", why.text) : r;
 }
 
 static bool is_staging(const char *name)
@@ -162,7 +141,7 @@ static int check_others(struct line *l)
 		_cleanup_(pf_freep) char *file = NULL;
 		if (asprintf(&file, "%s/%s", l->versions, l->others[i]) < 0)
 			return file = NULL, -ENOMEM;
-		if (strcmp(l->others[i], HINT) == 0)
+		if (strcmp(l->others[i], PF_HINT_NAME) == 0)
 			r = check_hint(l, file);
 		else if (is_staging(l->others[i]))
 			r = NOTE(l, 0, file, "left over by a commit that did not end, or being written now");

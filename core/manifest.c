@@ -330,6 +330,7 @@ static int read_all(struct reading *rd, struct pf_why *why)
 			 why);
 	if (r < 0)
 		return r;
+	m->ambiguous = rd->txn21.present && rd->txn23.present && rd->txn21.value != rd->txn23.value;
 	return check_pin_ids(&m->pins, why);
 }
 

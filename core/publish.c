@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "flags.h"
+#include "hint.h"
 #include "lance.pb-c.h"
 #include "pins.pb-c.h"
 
@@ -89,7 +90,7 @@ static int prepare(struct attempt *a)
 	    (r = name(&a->staged, "%s/.tmp%s", a->versions, random)) < 0 ||
 	    (r = name(&a->file, "%s/%s", a->versions, base)) < 0 ||
 	    (r = name(&a->hint_staged, "%s/.tmp%s-hint", a->versions, random)) < 0 ||
-	    (r = name(&a->hint, "%s/latest_version_hint.json", a->versions)) < 0)
+	    (r = name(&a->hint, "%s/" PF_HINT_NAME, a->versions)) < 0)
 		return r;
 	if (!a->p->base->v2) {
 		pf_manifest_name_format(a->version, true, base);

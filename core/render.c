@@ -324,6 +324,21 @@ json_t *pf_json_finding(const struct pf_finding *f)
 	return o;
 }
 
+json_t *pf_json_diagnosis(const struct pf_diagnosis *d)
+{
+	json_t *o = json_object(), *details = json_array();
+
+	for (size_t i = 0; i < d->n_details; i++)
+		pf_json_push(&details, pf_json_str(d->details[i]));
+	pf_json_put(&o, "check", json_string(d->check));
+	pf_json_put(&o, "branch", pf_json_str(branch_or_main(d->branch)));
+	pf_json_put(&o, "verdict", json_string(pf_health_name(d->verdict)));
+	pf_json_put(&o, "text", pf_json_str(d->text));
+	pf_json_put(&o, "command", pf_json_str(d->command));
+	pf_json_put(&o, "details", details);
+	return o;
+}
+
 json_t *pf_json_totals(const struct pf_check_totals *t)
 {
 	json_t *o = json_object();

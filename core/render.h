@@ -13,6 +13,7 @@
 #include "branch.h"
 #include "check.h"
 #include "commit.h"
+#include "doctor.h"
 #include "lost.h"
 #include "txn.h"
 
@@ -87,6 +88,9 @@ json_t *pf_json_tag(const struct pf_tag *t);
 /* {"severity","branch","version","file","text"} */
 json_t *pf_json_finding(const struct pf_finding *f);
 json_t *pf_json_totals(const struct pf_check_totals *t);
+
+/* {"check","branch","verdict","text","command","details"} */
+json_t *pf_json_diagnosis(const struct pf_diagnosis *d);
 
 /* {"request","id","expires_at","label","source_version","source_transaction_uuid","branch","branch_id"}: the line and its parts. */
 json_t *pf_json_request(const struct pf_request *q);

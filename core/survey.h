@@ -25,6 +25,7 @@ struct pf_surveyed_version {
 	enum pf_op_kind kind;
 	char txn[PF_UUID_TEXT]; /* uuid of its transaction, "" if it is not known */
 	bool v2;
+	bool ambiguous; /* see pf_manifest */
 	bool readable; /* false: it is damaged, and what it refers to is not known: see gaps */
 };
 

@@ -390,6 +390,7 @@ static int settle(struct pf_taking *t, struct pf_indexing *ix, struct pf_surveye
 	}
 	v->timestamp_ns = m->has_timestamp ? ns_of(m->timestamp) : 0;
 	v->writer_flags = m->writer_flags;
+	v->ambiguous = m->ambiguous;
 	v->readable = true;
 	held_reset(t->was);
 	st->now = !st->now;

@@ -100,6 +100,11 @@ static const struct opt commit_options[] = {
 	{ NULL },
 };
 
+static const struct opt doctor_options[] = {
+	{ "all-branches", 0, NULL, "look at every branch" },
+	{ NULL },
+};
+
 const struct command commands[] = {
 	{
 		.name = "status",
@@ -360,6 +365,17 @@ const struct command commands[] = {
 			"Then, as window, everything that speaks against destructive work: what a pin needs and is\n"
 			"not there, is damaged or cannot be interpreted, with the pins that it concerns.\n"
 			"Exit status: 0 no damage, 3 damage.\n",
+	},
+	{
+		.name = "doctor",
+		.run = cmd_doctor,
+		.synopsis = "[--all-branches]",
+		.summary = "what should be done about the table, a line a check, with the command that does it",
+		.text = "A line a check: ok, advice or trouble, branch, check, sentence, and the command that helps\n"
+			"or -, separated by tabs. Nothing is changed.\n"
+			"Exit status: 0 no trouble, 3 something is damaged or cannot be determined, 4 a window is\n"
+			"blocked or a pin is lost, 1 something cannot be written; of several the highest.\n",
+		.options = doctor_options,
 	},
 	{
 		.name = "cleanup",

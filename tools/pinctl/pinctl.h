@@ -217,6 +217,7 @@ int cmd_tag_create(struct ctl *c, const struct args *a);
 int cmd_tag_delete(struct ctl *c, const struct args *a);
 int cmd_check(struct ctl *c, const struct args *a);
 int cmd_cleanup(struct ctl *c, const struct args *a);
+int cmd_doctor(struct ctl *c, const struct args *a);
 int cmd_commit(struct ctl *c, const struct args *a);
 int cmd_help(struct ctl *c, const struct args *a);
 int cmd_timeline(struct ctl *c, const struct args *a);
