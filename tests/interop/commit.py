@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import shutil
+import threading
 
 import lance
 import pyarrow as pa
@@ -17,7 +18,7 @@ from lance.fragment import write_fragments
 import fri
 from deeds import DEEDS, NOT_FOR, append, commit, compact, rows
 from manifest import manifest, readable, unflag
-from support import FLAG, equal, pinctl, pinctl_status, scratch
+from support import FLAG, LONG, equal, pinctl, pinctl_status, scratch
 
 
 def cases():
@@ -34,6 +35,7 @@ def cases():
     yield "the file of the transaction is the user's", own_file
     yield "fragments as JSON, brought from a scratch dataset", append_json
     yield "fragments as JSON that are refused", bad_json
+    yield "committers race, and pins come and go", race
     yield "what bad input is refused, and nothing changes", bad_input
 
 
@@ -187,6 +189,58 @@ def append_json():
             del ours[12], theirs[12]
             equal(ours, theirs, "manifest")
             compare_rows(twins)
+
+
+def race():
+    """Three append what Lance wrote elsewhere, one has transactions that were all prepared on one version, one registers and releases pins."""
+    rounds, failures = 60 if LONG else 6, []
+    with scratch() as folder:
+        twins = Twins("indexed", folder)
+        at, copy, base = twins.pinned, twins.copy, twins.head
+
+        def append_all(worker):
+            for i in range(rounds):
+                first = 10000 * worker + 10 * i
+                place, text = "%s/scratch%d-%d.lance" % (folder, worker, i), "%s/%d-%d.json" % (folder, worker, i)
+                fragments = write_fragments(rows(first, 10), place)
+                with open(text, "w") as file:
+                    json.dump([fragment.to_json() for fragment in fragments], file)
+                pinctl(at, "commit", "--append", text, "--from", place)
+
+        def configure(worker):
+            """Each sets a key of its own, prepared on one and the same version."""
+            for i in range(rounds):
+                commit(copy, Op.UpdateConfig(config_updates=Op.UpdateMap({"k%d" % i: "v"})), read_version=base)
+                file = os.path.join(copy, "_transactions", manifest(copy, base + 1 + i)[12][0].decode())
+                pinctl(at, "commit", "--transaction", file)
+
+        def come_and_go(worker):
+            for _ in range(rounds):
+                pin = pinctl(at, "register", "+1h", "--json")["pin"]["id"]
+                pinctl(at, "confirm", pin)
+                pinctl(at, "release", pin)
+
+        def guarded(function, worker):
+            try:
+                function(worker)
+            except BaseException as error:
+                failures.append(error)
+
+        work = [append_all, append_all, append_all, configure, come_and_go]
+        threads = [threading.Thread(target=guarded, args=pair) for pair in zip(work, range(1, 6))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures, failures
+        ds = lance.dataset(at)
+        want = sorted(set(range(40)) - {3, 17} | {10000 * w + i for w in (1, 2, 3) for i in range(10 * rounds)})
+        equal(sorted(ds.to_table(columns=["id"])["id"].to_pylist()), want, "rows")
+        equal(len([key for key in ds.config() if key.startswith("k")]), rounds, "keys")
+        equal(len(pinctl(at, "ls", "--json")), 1, "pins")
+        assert pinctl(at, "check") == "", "check finds something"
+        ids = [fragment.fragment_id for fragment in ds.get_fragments()]
+        equal(ids, sorted(set(ids)), "fragment ids")
 
 
 def bad_json():
