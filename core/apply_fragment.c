@@ -2,7 +2,9 @@
 #include "apply_parts.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
+#include "flags.h"
 #include "lance.pb-c.h"
 #include "row_ids.h"
 #include "text.h"
@@ -71,17 +73,105 @@ static int check_there(const struct pf_apply *a, struct pf_buf *name, struct pf_
 	return pf_why_set(why, r, "cannot look at %s: %s", quoted, strerror(-r));
 }
 
+/* As the format of a table is spelled: "0.1" for all of the legacy one, "2.0", "2.1" ... */
+static void spell_version(const struct pf_data_file *f, char out[32])
+{
+	if (f->major == 0 && f->minor < 3)
+		snprintf(out, 32, "0.1");
+	else if (f->major == 0) /* how 2.0 was numbered first */
+		snprintf(out, 32, "2.0");
+	else
+		snprintf(out, 32, "%" PRIu32 ".%" PRIu32, f->major, f->minor);
+}
+
+/* The data format of the next version; empty if it does not say. */
+static int get_format(struct pf_next *x, struct pf_buf *raw, struct pf_span *out, struct pf_why *why)
+{
+	struct pf_message walk, format;
+	struct pf_member m, f;
+
+	*out = (struct pf_span){ 0 };
+	int r = pf_next_get_field(x, LANCE__MANIFEST__FIELD__DATA_FORMAT, raw, why);
+	if (r < 0)
+		return r;
+	pf_message_init(&walk, PF_SPAN_OF(raw));
+	while ((r = pf_message_next(&walk, &m, why)) > 0) {
+		pf_message_init(&format, m.value);
+		while ((r = pf_message_next(&format, &f, why)) > 0)
+			if (f.number == LANCE__DATA_STORAGE_FORMAT__FIELD__VERSION)
+				*out = f.value;
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+/* Files of the legacy format and others do not go together; several versions of the other do, and the table says so from then on. */
+static int check_format(struct pf_next *x, const struct pf_data_file *f, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT;
+	char version[32];
+	struct pf_span format;
+
+	int r = get_format(x, &raw, &format, why);
+	if (r < 0 || format.n == 0)
+		return r;
+	spell_version(f, version);
+	if (format.n == strlen(version) && memcmp(format.p, version, format.n) == 0)
+		return 0;
+	if (format.p[0] == '0' || version[0] == '0')
+		return pf_why_set(why, -EINVAL,
+				  "a data file has format version %s, and the table %.*s: they cannot be mixed",
+				  version, (int)format.n, (const char *)format.p);
+	x->sticky |= PF_FLAG_MIXED_VERSIONS;
+	return 0;
+}
+
+int pf_apply_set_format(struct pf_next *x, const struct pf_fragments *l, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT, message = PF_BUF_INIT, field = PF_BUF_INIT,
+						changed = PF_BUF_INIT;
+	char first[32] = "", version[32];
+	struct pf_message walk;
+	struct pf_member m;
+
+	for (size_t i = 0; i < l->n; i++) {
+		for (size_t k = 0; k < l->v[i].n_files; k++) {
+			spell_version(&l->v[i].files[k], version);
+			if (first[0] && strcmp(first, version) != 0)
+				return 0;
+			memcpy(first, version, sizeof(first));
+		}
+	}
+	int r = pf_next_get_field(x, LANCE__MANIFEST__FIELD__DATA_FORMAT, &raw, why);
+	if (r < 0 || !first[0] || raw.len == 0)
+		return r;
+	pf_message_init(&walk, PF_SPAN_OF(&raw));
+	r = pf_message_next(&walk, &m, why);
+	if (r > 0)
+		r = pf_wire_put_bytes(&field, LANCE__DATA_STORAGE_FORMAT__FIELD__VERSION, first, strlen(first));
+	const struct pf_change change = { LANCE__DATA_STORAGE_FORMAT__FIELD__VERSION, PF_SPAN_OF(&field) };
+	if (r == 0)
+		r = pf_message_change(m.value, &change, 1, &changed, why);
+	if (r == 0)
+		r = pf_put_span(&message, LANCE__MANIFEST__FIELD__DATA_FORMAT, PF_SPAN_OF(&changed));
+	return r < 0 ? r : pf_next_set_field(x, LANCE__MANIFEST__FIELD__DATA_FORMAT, &message);
+}
+
 int pf_apply_check_file(const struct pf_apply *a, struct pf_next *x, const struct pf_data_file *f, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf name = PF_BUF_INIT;
 	char quoted[PF_QUOTE_TEXT];
 
+	int r = check_format(x, f, why);
+	if (r < 0)
+		return r;
 	if (f->n_fields == 0)
 		return pf_why_set(why, -EINVAL, "data file %s has no columns",
 				  pf_text_quote((const char *)f->path.p, f->path.n, quoted));
 	if (f->has_base)
 		return check_base(x, f->base_id, why);
-	int r = pf_buf_addf(&name, "%sdata/", pf_branch_dir(a->branch));
+	r = pf_buf_addf(&name, "%sdata/", pf_branch_dir(a->branch));
 	if (r == 0)
 		r = put_name(&name, f->path);
 	return r < 0 ? r : check_there(a, &name, why);

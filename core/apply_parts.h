@@ -10,12 +10,15 @@
 int pf_apply_schema(struct pf_next *x, struct pf_buf *fields, struct pf_schema *out, struct pf_why *why);
 
 /*
- * A fragment that is to be new: it has rows, files with columns, no deletions, and its files are there. `seen`: bases.
+ * A fragment that is to be new: it has rows, files with columns, no deletions, and its files are there, of a format that goes with the table's.
  */
 int pf_apply_check_new(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f, struct pf_why *why);
 int pf_apply_check_file(const struct pf_apply *a, struct pf_next *x, const struct pf_data_file *f, struct pf_why *why);
 int pf_apply_check_deletion(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f,
 			    struct pf_why *why);
+
+/* The table takes the format version of these files, if they are all of one. */
+int pf_apply_set_format(struct pf_next *x, const struct pf_fragments *l, struct pf_why *why);
 
 /* The next free id. -EOPNOTSUPP: none is left. */
 int pf_apply_next_id(struct pf_next *x, uint64_t *out, struct pf_why *why);

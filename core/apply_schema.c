@@ -32,6 +32,8 @@ int pf_apply_overwrite(const struct pf_apply *a, const struct pf_operation *o, s
 		return pf_why_set(why, -EINVAL, "it brings base paths, which only the first version of a table can");
 	/* Ids are given out before the old fragments go, so that none is used twice. */
 	int r = set_schema(x, o, why);
+	if (r == 0)
+		r = pf_apply_set_format(x, &o->added, why);
 	size_t n_old = x->roster.n;
 	for (size_t i = 0; r == 0 && i < o->added.n; i++)
 		r = pf_apply_add_new(a, x, &o->added.v[i], false, why);

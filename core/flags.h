@@ -20,12 +20,13 @@ extern const uint64_t PF_FLAG_PINS;
 #define PF_FLAG_TABLE_CONFIG	(UINT64_C(1) << 3)
 #define PF_FLAG_BASE_PATHS	(UINT64_C(1) << 4)
 #define PF_FLAG_COVERED_INDEX	(UINT64_C(1) << 7)
+#define PF_FLAG_MIXED_VERSIONS	(UINT64_C(1) << 8)
 #define PF_FLAG_TAGGED_FRI	(UINT64_C(1) << 10)
 #define PF_FLAG_HIDDEN_LINEAGE	(UINT64_C(1) << 11)
 #define PF_FLAG_MANAGED_BLOBS	(UINT64_C(1) << 14)
 #define PF_FLAG_FIXED_FIELD_IDS (UINT64_C(1) << 15)
 /* Stand in both words or in none; and what stays once it is set. */
-#define PF_FLAGS_PAIRED (UINT64_C(1) << 8 | PF_FLAG_TAGGED_FRI | PF_FLAG_MANAGED_BLOBS)
+#define PF_FLAGS_PAIRED (PF_FLAG_MIXED_VERSIONS | PF_FLAG_TAGGED_FRI | PF_FLAG_MANAGED_BLOBS)
 #define PF_FLAGS_STICKY (PF_FLAGS_PAIRED | PF_FLAG_FIXED_FIELD_IDS)
 
 /* The name of a bit, "unknown" if it has none. */

@@ -29,6 +29,19 @@ def append(at):
     lance.write_dataset(rows(100, 15), at, mode="append", max_rows_per_file=10)
 
 
+def append_other_format(at):
+    """The table has mixed versions from then on."""
+    fragments = write_fragments(rows(100, 5), at + ".scratch", data_storage_version="2.0")
+    for fragment in fragments:
+        for file in fragment.files:
+            shutil.copy(os.path.join(at + ".scratch/data", file.path), os.path.join(at, "data", file.path))
+    commit(at, Op.Append(fragments))
+
+
+def overwrite_other_format(at):
+    lance.write_dataset(rows(0, 5), at, mode="overwrite", data_storage_version="2.0")
+
+
 def delete_rows(at):
     lance.dataset(at).delete("id in (5, 6, 25)")
 
@@ -210,6 +223,8 @@ def compact(at):
 
 DEEDS = {
     "append": append,
+    "append of another format": append_other_format,
+    "overwrite by another format": overwrite_other_format,
     "delete of rows": delete_rows,
     "delete of a fragment": delete_fragment,
     "delete of all": delete_all,
@@ -244,7 +259,7 @@ DEEDS = {
 
 NOT_FOR = {
     # Lance itself refuses these there.
-    "legacy": ("add column of nulls", "replace data", "replace indexed data", "replace a column's own file"),
+    "legacy": ("append of another format", "add column of nulls", "replace data", "replace indexed data", "replace a column's own file"),
     # Lance drops a segment by its translated coverage; here it stays.
     "moved": ("extend index",),
 }
