@@ -432,6 +432,22 @@ static int new_branch(struct pf_store *st, const char *name, struct pf_branch **
 	return 0;
 }
 
+int pf_branch_open_stray(struct pf_store *st, const char *name, struct pf_branch **out, struct pf_why *why)
+{
+	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+
+	int r = pf_branch_name_check(name, why);
+	if (r == 0)
+		r = new_branch(st, name, &b);
+	if (r == 0)
+		r = pf_branch_head(b, &head, why);
+	if (r < 0)
+		return r;
+	*out = STEAL(b);
+	return 0;
+}
+
 int pf_branch_open(struct pf_store *st, const char *name, struct pf_branch **out, struct pf_why *why)
 {
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;

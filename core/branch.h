@@ -19,6 +19,13 @@ struct pf_branch;
  *   -EOPNOTSUPP  an unknown reader feature bit, named
  */
 int pf_branch_open(struct pf_store *st, const char *name, struct pf_branch **out, struct pf_why *why);
+
+/*
+ * What is in the directory of a named branch, whether or not there is a ref that makes it one: for who is about to remove it. pf_branch_id and what builds on
+ * it need the ref.
+ */
+int pf_branch_open_stray(struct pf_store *st, const char *name, struct pf_branch **out, struct pf_why *why);
+
 void pf_branch_free(struct pf_branch *b);
 void pf_branch_freep(struct pf_branch **b);
 

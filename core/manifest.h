@@ -122,6 +122,9 @@ struct pf_splice {
 	bool drop_index;
 };
 
+/* Append the field of its timestamp. */
+int pf_manifest_put_timestamp(struct pf_time t, struct pf_buf *out);
+
 /*
  * Write the next manifest file to `out`: leading bytes, index section, transaction section (its offset in both 21 and 23), Manifest, footer
  * (same minor and major). Costs about one copy of the base. The base file is opened again by name and must still be the one that was read.

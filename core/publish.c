@@ -102,29 +102,16 @@ static int prepare(struct attempt *a)
 		       : pf_txn_encode(a->p->txn, &a->txn);
 }
 
-/* A file with these bytes, durable if `sync`. */
-static int write_file(struct pf_store *st, const char *file, const void *p, size_t n, bool sync)
-{
-	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
-
-	int r = pf_store_create(st, file, &sg);
-	if (r == 0)
-		r = pf_stage_write(sg, p, n);
-	if (r == 0 && sync)
-		r = pf_stage_sync(sg);
-	return r;
-}
-
 /* Durable under its name before any manifest names it. */
 static int write_transaction(struct attempt *a, struct pf_why *why)
 {
 	if (a->work && a->work->keep_file)
 		return 0;
-	int r = write_file(a->st, a->txn_staged, a->txn.data, a->txn.len, true);
+	int r = pf_store_write_new(a->st, a->txn_staged, a->txn.data, a->txn.len, true);
 
 	/* Tables written without transaction files have no directory for them. */
 	if (r == -ENOENT && (r = pf_store_mkdir(a->st, a->txn_dir)) == 0)
-		r = write_file(a->st, a->txn_staged, a->txn.data, a->txn.len, true);
+		r = pf_store_write_new(a->st, a->txn_staged, a->txn.data, a->txn.len, true);
 	if (r == 0)
 		r = pf_store_rename(a->st, a->txn_staged, a->txn_file);
 	if (r == 0)
@@ -145,18 +132,6 @@ static void patches_release(struct patches *p)
 {
 	for (size_t i = 0; i < N_PATCHES; i++)
 		pf_buf_release(&p->bytes[i]);
-}
-
-static int put_timestamp(struct pf_time t, struct pf_buf *out)
-{
-	Lance__Timestamp m = LANCE__TIMESTAMP__INIT;
-	uint8_t bytes[32]; /* two varints and two tags at most: 22 */
-
-	m.has_seconds = t.sec != 0;
-	m.seconds = t.sec;
-	m.has_nanos = t.nsec != 0;
-	m.nanos = t.nsec;
-	return pf_wire_put_bytes(out, LANCE__MANIFEST__FIELD__TIMESTAMP, bytes, lance__timestamp__pack(&m, bytes));
 }
 
 static int put_pins(const struct pf_pins *pins, struct pf_buf *out)
@@ -189,7 +164,7 @@ static int make_patches(const struct attempt *a, struct patches *p)
 	if (a->work)
 		flags = (a->work->writer_flags & ~PF_FLAG_PINS) | (a->p->base->writer_flags & PF_FLAG_PINS);
 	if ((r = pf_wire_put_u64(&p->bytes[VERSION], number[VERSION], a->version)) < 0 ||
-	    (r = put_timestamp(a->p->timestamp, &p->bytes[TIMESTAMP])) < 0 ||
+	    (r = pf_manifest_put_timestamp(a->p->timestamp, &p->bytes[TIMESTAMP])) < 0 ||
 	    (flags && (r = pf_wire_put_u64(&p->bytes[FLAGS], number[FLAGS], flags)) < 0) ||
 	    (r = pf_wire_put_bytes(&p->bytes[TXN_FILE], number[TXN_FILE], txn_file, strlen(txn_file))) < 0 ||
 	    (r = put_pins(a->p->pins, &p->bytes[PINS])) < 0)
@@ -487,7 +462,7 @@ static void write_hint(struct attempt *a)
 	char text[64];
 	int n = snprintf(text, sizeof(text), "{\"version\":%" PRIu64 "}", a->version);
 
-	if (write_file(a->st, a->hint_staged, text, (size_t)n, false) < 0 ||
+	if (pf_store_write_new(a->st, a->hint_staged, text, (size_t)n, false) < 0 ||
 	    pf_store_rename(a->st, a->hint_staged, a->hint) < 0)
 		pf_store_unlink(a->st, a->hint_staged);
 }

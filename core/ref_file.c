@@ -122,18 +122,6 @@ int pf_ref_load(struct pf_store *st, const char *file, json_t **out, struct pf_w
 	return 0;
 }
 
-static int write_new(struct pf_store *st, const char *name, const struct pf_buf *text)
-{
-	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
-
-	int r = pf_store_create(st, name, &sg);
-	if (r == 0)
-		r = pf_stage_write(sg, text->data, text->len);
-	if (r == 0)
-		r = pf_stage_sync(sg);
-	return r;
-}
-
 /* Is `file` the one that was written as `temp`, whatever was reported of the link? */
 static bool is_linked(struct pf_store *st, const char *temp, const char *file)
 {
@@ -155,7 +143,7 @@ int pf_ref_put(struct pf_store *st, const char *dir, const char *file, const str
 		r = pf_store_mkdir(st, TEMPORARY);
 	if (r < 0)
 		return r;
-	r = write_new(st, temp, text);
+	r = pf_store_write_new(st, temp, text->data, text->len, true);
 	if (r == 0)
 		r = pf_store_link(st, temp, file);
 	if (r < 0 && is_linked(st, temp, file))

@@ -297,3 +297,15 @@ int pf_manifest_splice(struct pf_store *st, const struct pf_manifest *base, cons
 		return pf_why_set(why, r, "cannot write the successor of %s: %s", base->name, strerror(-r));
 	}
 }
+
+int pf_manifest_put_timestamp(struct pf_time t, struct pf_buf *out)
+{
+	Lance__Timestamp m = LANCE__TIMESTAMP__INIT;
+	uint8_t bytes[32]; /* two varints and two tags at most: 22 */
+
+	m.has_seconds = t.sec != 0;
+	m.seconds = t.sec;
+	m.has_nanos = t.nsec != 0;
+	m.nanos = t.nsec;
+	return pf_wire_put_bytes(out, LANCE__MANIFEST__FIELD__TIMESTAMP, bytes, lance__timestamp__pack(&m, bytes));
+}

@@ -173,6 +173,18 @@ int pf_store_name_below(const char *root, const char *path, char **out)
 	return *out ? 1 : -ENOMEM;
 }
 
+int pf_store_write_new(struct pf_store *st, const char *name, const void *p, size_t n, bool sync)
+{
+	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
+
+	int r = pf_store_create(st, name, &sg);
+	if (r == 0)
+		r = pf_stage_write(sg, p, n);
+	if (r == 0 && sync)
+		r = pf_stage_sync(sg);
+	return r;
+}
+
 int pf_store_get(struct pf_store *st, const char *name, size_t max, struct pf_buf *out)
 {
 	_cleanup_(pf_file_closep) struct pf_file *f = NULL;

@@ -68,7 +68,7 @@ struct pf_store_ops {
 
 	/* Create `name` for writing; -EEXIST if anything has the name. */
 	int (*create)(struct pf_store *st, const char *name, struct pf_stage **out);
-	/* Both append all of it or fail; copy is from a file of this store, in the kernel where it can. */
+	/* Both append all of it or fail; copy is from a file of this store or of another of its kind, in the kernel where it can. */
 	int (*write)(struct pf_stage *sg, const void *p, size_t n);
 	int (*copy)(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len);
 	int (*sync)(struct pf_stage *sg);     /* contents durable */
@@ -141,6 +141,9 @@ int pf_store_resolve(struct pf_store *st, const char *path, char **out);
  * it does not start there, or has `..`, which only storage can follow.
  */
 int pf_store_name_below(const char *root, const char *path, char **out);
+
+/* A new file with these bytes, all of it written and, with `sync`, durable; on failure part of it may be there. */
+int pf_store_write_new(struct pf_store *st, const char *name, const void *p, size_t n, bool sync);
 
 /* Append a whole small file to out. -EFBIG if it is longer than max (nothing is read then). */
 int pf_store_get(struct pf_store *st, const char *name, size_t max, struct pf_buf *out);

@@ -41,3 +41,118 @@ load pinctl_lib
 	got 2 tag create x main
 	[[ $stderr == *"is a tag and a branch"* ]]
 }
+
+@test "a branch is made from the head, a version, a tag or a branch, without pins and with bit 19 as it was there" {
+	use_pinned
+	local head
+	head=$(head_version)
+	got 0 branch create feat/x
+	[[ $stderr == *"branch feat/x made from version $head of main" ]]
+	got 0 branch create old --from 2 --json
+	[ "$(jq -r '.name, .head, .pins, .parent, .parent_version' <<<"$output")" = $'old\n2\n0\nmain\n2' ]
+	pinctl tag create t 3
+	got 0 branch create of-tag --from t
+	got 0 branch create kid --from feat/x
+	got 0 branch create kid2 --from "feat/x:$head"
+	got 0 -b feat/x branch create kid3
+	got 0 branch ls --json
+	[ "$(jq -c '[.[].name] | sort' <<<"$output")" = '["feat/x","kid","kid2","kid3","main","of-tag","old"]' ]
+	got 0 -b feat/x status --json
+	[ "$(jq -r '.pins, .pins_enabled, .version' <<<"$output")" = "0"$'\ntrue\n'"$head" ]
+	got 0 -b old status --json
+	[ "$(jq -r '.pins, .pins_enabled, .version' <<<"$output")" = $'0\nfalse\n2' ]
+	got 0 -b kid register +2h
+	got 0 check
+}
+
+@test "a branch that cannot be made is refused with the reason, and nothing changes" {
+	use_pinned
+	pinctl branch create dev
+	local before
+	before=$(tree)
+	got 1 branch create dev
+	[[ $stderr == *"there is a branch dev already"* ]]
+	for name in main a//b /a a..b x.lock 'a b' dev/data é ''; do
+		got 2 branch create "$name"
+		one_sentence
+	done
+	got 1 branch create x --from 99
+	got 1 branch create x --from nowhere
+	got 1 -b nowhere branch create x
+	[ "$(tree)" = "$before" ]
+}
+
+# cases-open B23
+@test "a branch with pins is not deleted, forced or not, and all of them are named, expired ones too" {
+	use_pinned
+	pinctl branch create dev 2>/dev/null
+	pinctl -b dev register 2031-01-01T00:00:00Z --id "$id2" --label 'büild' 2>/dev/null
+	pinctl -b dev register +2h --id "$nobody" 2>/dev/null
+	local before
+	before=$(tree)
+	run -4 --separate-stderr at +4h pinctl branch delete dev
+	run -4 --separate-stderr at +4h pinctl branch delete dev --force
+	one_sentence
+	[[ $stderr == *"$id2 \"büild\" (expires 2031-01-01T00:00:00Z)"* && $stderr == *"$nobody (expires "* ]]
+	[[ $stderr != *"$id1"* ]]
+	[ "$(tree)" = "$before" ]
+	pinctl -b dev release "$id2" "$nobody" 2>/dev/null
+	got 0 branch delete dev --json
+	[ "$(jq -r .deleted <<<"$output")" = dev ]
+	[ -z "$(find "$PINFS_DATASET/tree" "$PINFS_DATASET/_refs/branches" -mindepth 1)" ]
+	got 1 branch delete dev
+	got 0 show "$id1"
+}
+
+@test "children, tags and a head that cannot be read keep a branch, forced or not" {
+	use plain
+	pinctl branch create a
+	pinctl branch create kid --from a
+	pinctl tag create t a
+	got 4 branch delete a --force
+	[[ $stderr == *"branches made from it: kid"* && $stderr == *"tags: t"* ]]
+	pinctl branch delete kid
+	pinctl tag delete t
+	local manifest
+	manifest=$(echo "$PINFS_DATASET"/tree/a/_versions/*.manifest)
+	cp "$manifest" "$BATS_TEST_TMPDIR/kept"
+	truncate -s 10 "$manifest"
+	got 4 branch delete a --force
+	[[ $stderr == *"head that cannot be read"* ]]
+	cp "$BATS_TEST_TMPDIR/kept" "$manifest"
+	got 0 branch delete a
+}
+
+@test "a directory without a ref is looked into, and removed by force alone" {
+	use_pinned
+	pinctl branch create dev 2>/dev/null
+	pinctl branch create dev/kid 2>/dev/null
+	pinctl -b dev register +2h --id "$id2" --no-guard 2>/dev/null
+	rm "$PINFS_DATASET/_refs/branches/dev.json"
+	got 1 branch delete dev
+	[[ $stderr == *"--force"* ]]
+	got 4 branch delete dev --force
+	[[ $stderr == *"$id2"* ]]
+	got 4 branch create dev
+	[[ $stderr == *"pinctl branch delete dev --force"* ]]
+	rm "$PINFS_DATASET"/tree/dev/_versions/"$(printf '%020u' $((-1 - $(head_version) - 1)))".manifest
+	got 0 branch delete dev --force
+	[ "$(ls "$PINFS_DATASET/tree/dev")" = kid ]
+	got 0 -b dev/kid status
+	got 0 branch create dev
+}
+
+# cases-open A03
+@test "a branch whose ref is stored as a nested path is deleted like any other" {
+	use plain
+	pinctl branch create feat/x
+	mkdir "$PINFS_DATASET/_refs/branches/feat"
+	mv "$PINFS_DATASET/_refs/branches/feat%2Fx.json" "$PINFS_DATASET/_refs/branches/feat/x.json"
+	got 1 branch create feat/x
+	got 0 branch create kid --from feat/x
+	got 4 branch delete feat/x
+	got 0 branch delete kid
+	got 0 branch delete feat/x
+	[ ! -e "$PINFS_DATASET/_refs/branches/feat/x.json" ]
+	[ ! -e "$PINFS_DATASET/tree/feat" ]
+}

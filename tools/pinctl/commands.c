@@ -102,6 +102,13 @@ static const struct opt commit_options[] = {
 
 static const struct opt doctor_options[] = {
 	{ "all-branches", 0, NULL, "look at every branch" },
+static const struct opt branch_create_options[] = {
+	{ "from", 0, "V", "a version of the branch of -b, a tag, a branch, or BRANCH:VERSION" },
+	{ NULL },
+};
+
+static const struct opt branch_delete_options[] = {
+	{ "force", 0, NULL, "also what a creation or deletion that did not finish left of one" },
 	{ NULL },
 };
 
@@ -331,6 +338,29 @@ const struct command commands[] = {
 		.synopsis = "",
 		.summary = "list branches",
 		.text = "A line a branch: name, head, number of pins, and where it was made (parent:version).\n",
+	},
+	{
+		.name = "branch create",
+		.run = cmd_branch_create,
+		.synopsis = "NAME [--from VERSION | TAG | BRANCH[:VERSION]]",
+		.summary = "make a branch, from the head of the branch of -b if nothing is named",
+		.text = "Files stay where they are and are shared. The branch has no pins; pins are enabled on it\n"
+			"if they were in that version. Names are as Lance wants them, in ASCII.\n",
+		.min = 1,
+		.max = 1,
+		.options = branch_create_options,
+	},
+	{
+		.name = "branch delete",
+		.run = cmd_branch_delete,
+		.synopsis = "NAME [--force]",
+		.summary = "delete a branch with all its versions, unless something holds it",
+		.text = "Pins, tags, branches made from it and a head that cannot be read hold it, forced or not, and\n"
+			"are named. Branches whose names begin with NAME/ stay.\n"
+			"Exit status: 4 held.\n",
+		.min = 1,
+		.max = 1,
+		.options = branch_delete_options,
 	},
 	{
 		.name = "tag ls",

@@ -212,6 +212,8 @@ int cmd_log(struct ctl *c, const struct args *a);
 int cmd_watch(struct ctl *c, const struct args *a);
 int cmd_run(struct ctl *c, const struct args *a);
 int cmd_branch_ls(struct ctl *c, const struct args *a);
+int cmd_branch_create(struct ctl *c, const struct args *a);
+int cmd_branch_delete(struct ctl *c, const struct args *a);
 int cmd_tag_ls(struct ctl *c, const struct args *a);
 int cmd_tag_create(struct ctl *c, const struct args *a);
 int cmd_tag_delete(struct ctl *c, const struct args *a);
