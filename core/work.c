@@ -37,7 +37,7 @@ int pf_work_gate(void *arg, struct pf_branch *b, const struct pf_operation *o, s
 {
 	char id[PF_UUID_TEXT];
 
-	if (!o || o->number != LANCE__TRANSACTION__OPERATION__REWRITE || x->base->pins.n == 0)
+	if (o->number != LANCE__TRANSACTION__OPERATION__REWRITE || x->base->pins.n == 0)
 		return 0;
 	pf_uuid_format(&x->base->pins.v[0].id, id);
 	return pf_why_set(

@@ -12,7 +12,7 @@
 /*
  * Asked on every attempt, when the operation was applied and nothing is published yet: may this replace the head, whose pins are x->base->pins? It may
  * still change x: the history of moved rows, above all. 0, or -EBUSY: it would break what a pin needs; the sentence names pins and fragments; other
- * errors as pf_apply. `o` is NULL for work that is no transaction (a trim).
+ * errors as pf_apply.
  */
 typedef int (*pf_gate_fn)(void *arg, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x,
 			  struct pf_why *why);

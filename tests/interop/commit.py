@@ -35,6 +35,7 @@ def cases():
     yield "the file of the transaction is the user's", own_file
     yield "fragments as JSON, brought from a scratch dataset", append_json
     yield "fragments as JSON that are refused", bad_json
+    yield "work on a branch", on_branch
     yield "committers race, and pins come and go", race
     yield "what bad input is refused, and nothing changes", bad_input
 
@@ -189,6 +190,36 @@ def append_json():
             del ours[12], theirs[12]
             equal(ours, theirs, "manifest")
             compare_rows(twins)
+
+
+def on_branch():
+    with scratch() as folder:
+        pinned, copy = folder + "/pinned.lance", folder + "/copy.lance"
+        lance.write_dataset(rows(0, 40), pinned, max_rows_per_file=10).create_scalar_index("id", "BTREE")
+        lance.dataset(pinned).create_branch("dev")
+        pinctl(pinned, "enable", "--apply", branch="dev")
+        pinctl(pinned, "register", "+1h", branch="dev")
+        shutil.copytree(pinned, copy)
+        for name in glob.glob(copy + "/tree/dev/_versions/*.manifest"):
+            unflag(name)
+
+        def branch(at):
+            return lance.dataset(at).checkout_version(("dev", None))
+
+        head = branch(copy).version
+        branch(copy).insert(rows(100, 5))
+        branch(copy).delete("id in (5, 101)")
+        branch(copy).update({"n": "n + 1"}, where="id = 7")
+        for part in ("data", "_deletions"):
+            shutil.copytree(copy + "/tree/dev/" + part, pinned + "/tree/dev/" + part, dirs_exist_ok=True)
+        for version in range(head + 1, head + 4):
+            name = manifest(copy + "/tree/dev", version)[12][0].decode()
+            pinctl(pinned, "commit", "--transaction", "%s/tree/dev/_transactions/%s" % (copy, name), branch="dev")
+            ours, theirs = (readable(manifest(at + "/tree/dev", version)) for at in (pinned, copy))
+            equal(ours, theirs, "version %d" % version)
+        equal(len(pinctl(pinned, "ls", "--json", branch="dev")), 1, "pins")
+        ours, theirs = (branch(at).to_table(filter="id >= 0").to_pylist() for at in (pinned, copy))
+        equal(ours, theirs, "rows")
 
 
 def race():
