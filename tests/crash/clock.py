@@ -5,6 +5,7 @@ receives it; a pin is due by the clock of whoever expires it; a renewal never sh
 
 import contextlib
 import datetime
+import functools
 import os
 import shutil
 import subprocess
@@ -42,14 +43,20 @@ def cases():
 # --- hosts ------------------------------------------------------------------------------------------------------------
 
 
+@functools.lru_cache
+def faketime():
+    """Its library. Asked once: where the number of a process that died comes again, it trips over what that one left."""
+    if not shutil.which("faketime"):
+        raise Skip("no faketime")
+    return subprocess.check_output(["faketime", "-f", "+0", "sh", "-c", "echo $LD_PRELOAD"], text=True).strip()
+
+
 def host(clock=None, zone="UTC", file=None):
     """
     The environment of a program on a host with this clock: "+2h" is that much ahead, "@SECONDS" starts there, "SECONDS" stands still there.
     With `file` the clock is what that says at the moment.
     """
-    if not shutil.which("faketime"):
-        raise Skip("no faketime")
-    library = subprocess.check_output(["faketime", "-f", "+0", "sh", "-c", "echo $LD_PRELOAD"], text=True).strip()
+    library = faketime()
     environment = {
         "TZ": zone,
         "LD_PRELOAD": library,

@@ -1,15 +1,50 @@
-"""Runs in an environment of released Lance: a path a line on stdin, what Lance makes of the table on stdout."""
+"""
+Runs in an environment of released Lance: a request a line on stdin, what Lance makes of it on stdout.
+
+  PATH                        opens the table: "N versions, newest N"
+  each PATH                   opens and reads each version that is listed: "1: 10 rows, 2: 12 rows"
+  append PATH                 appends a row, through a handle of its own: the version
+  tag PATH VERSION NAME       a tag; branch PATH VERSION NAME: a branch from main: "done"
+"""
 
 import sys
 
 import lance
 
+
+def opens(path):
+    ds = lance.dataset(path)
+    versions = [entry["version"] for entry in ds.versions()]
+    ds.to_table()
+    ds.read_transaction(ds.version)
+    return "%d versions, newest %d" % (len(versions), ds.version)
+
+
+def each(path):
+    versions = sorted(entry["version"] for entry in lance.dataset(path).versions())
+    return ", ".join("%d: %d rows" % (v, len(lance.dataset(path, version=v).to_table())) for v in versions)
+
+
+def append(path):
+    ds = lance.dataset(path)
+    ds.insert(ds.head(1))
+    return str(ds.version)
+
+
+def tag(path, version, name):
+    lance.dataset(path).tags.create(name, int(version))
+    return "done"
+
+
+def branch(path, version, name):
+    lance.dataset(path).create_branch(name, int(version))
+    return "done"
+
+
 for line in sys.stdin:
+    words = line.split()
     try:
-        ds = lance.dataset(line.strip())
-        versions = [entry["version"] for entry in ds.versions()]
-        ds.to_table()
-        ds.read_transaction(ds.version)
-        print("%d versions, newest %d" % (len(versions), ds.version), flush=True)
+        act = {"each": each, "append": append, "tag": tag, "branch": branch}.get(words[0])
+        print(act(*words[1:]) if act else opens(line.strip()), flush=True)
     except BaseException as error:
-        print(" ".join(str(error).split()) or repr(error), flush=True)
+        print("error: " + (" ".join(str(error).split()) or repr(error)), flush=True)

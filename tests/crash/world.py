@@ -187,10 +187,10 @@ def scratch():
         yield os.path.realpath(folder)
 
 
-def new_table(folder, name="t.lance"):
+def new_table(folder, name="t.lance", fixture=FIXTURE):
     """A small table of Lance's that takes pins."""
     at = os.path.join(folder, name)
-    shutil.copytree(FIXTURE, at)
+    shutil.copytree(fixture, at)
     subprocess.run(["chmod", "-R", "u+w", at], check=True)
     must(pinctl(at, "enable", "--apply"))
     return at
@@ -213,13 +213,18 @@ class Lance:
                 env=dict(os.environ, RUST_LOG="error", LANCE_LOG="error"),
             )
 
-    def opens(self, at, head):
+    def ask(self, *words):
+        """What it answers to a request of opinion.py; None without a Lance."""
         if not self.process:
-            return
+            return None
         self.asked += 1
-        print(at, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline().strip()
-        equal(answer, "%d versions, newest %d" % (head, head), "what Lance says of the table")
+        print(*words, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().strip()
+
+    def opens(self, at, head):
+        answer = self.ask(at)
+        if answer is not None:
+            equal(answer, "%d versions, newest %d" % (head, head), "what Lance says of the table")
 
 
 # --- TAP --------------------------------------------------------------------------------------------------------------
