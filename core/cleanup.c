@@ -162,6 +162,7 @@ static int plan(struct pf_cleanup *c, struct pf_why *why)
 		.flagged = (s->head->writer_flags & PF_FLAG_PINS) != 0,
 	};
 	look_at_lines(c->l, &c->rules);
+	c->head = s->head->version;
 	pf_clean_cut(c->kept, s, c->left.newest_ns, &c->rules);
 	r = list_going(c);
 	return r < 0 ? r : pf_clean_sweep(c, why);
@@ -214,6 +215,10 @@ int pf_clean_look_again(struct pf_cleanup *c, struct pf_why *why)
 	if (r == 0 && (!c->line || !c->line->survey))
 		r = pf_why_set(why, -EBUSY, "branch %s is gone, or cannot be read any more",
 			       c->branch ? c->branch : "main");
+	/* Whatever that was, the plan does not know what is the table's any more (lance-14-cleanup D19). */
+	if (r == 0 && c->line->survey->head->version < c->head)
+		r = pf_why_set(why, -EBUSY, "version %" PRIu64 ", which was the head, is gone: nothing is deleted now",
+			       c->head);
 	/* The pins are those that are there now, the due ones included. */
 	c->o.n_released = 0;
 	return r == 0 ? judge(c, NULL, why) : r;

@@ -59,8 +59,9 @@ void pf_leftovers_release(struct pf_leftovers *l);
 struct pf_going {
 	uint64_t version;
 	bool v2;
-	bool hidden; /* its manifest has its temporary name */
-	bool lost;   /* somebody else took it away while we came to it */
+	bool hidden;	    /* its manifest has its temporary name */
+	bool lost;	    /* somebody else took it away while we came to it */
+	uint64_t next_lost; /* the first such from this on, UINT64_MAX if there is none */
 };
 
 struct pf_cleanup {
@@ -74,6 +75,7 @@ struct pf_cleanup {
 	size_t n, cap;
 	char **folders; /* to be removed if they are empty then: deepest first */
 	size_t n_folders;
+	uint64_t head;
 	struct pf_going *going; /* ascending */
 	size_t n_going;
 	/* For the plan alone: */

@@ -66,7 +66,8 @@ static void put_all_back(struct pf_cleanup *c)
 	sync_versions(c);
 }
 
-static struct pf_going *going_of(struct pf_cleanup *c, uint64_t version)
+/* The index of the first that goes from `version` on. */
+static size_t going_from(const struct pf_cleanup *c, uint64_t version)
 {
 	size_t lo = 0, hi = c->n_going;
 
@@ -77,7 +78,14 @@ static struct pf_going *going_of(struct pf_cleanup *c, uint64_t version)
 		else
 			hi = mid;
 	}
-	return lo < c->n_going && c->going[lo].version == version ? &c->going[lo] : NULL;
+	return lo;
+}
+
+static struct pf_going *going_of(struct pf_cleanup *c, uint64_t version)
+{
+	size_t i = going_from(c, version);
+
+	return i < c->n_going && c->going[i].version == version ? &c->going[i] : NULL;
 }
 
 static void count_failure(struct run *w, struct pf_victim *v, int err)
@@ -111,6 +119,7 @@ static size_t first_manifest(const struct pf_cleanup *c)
 static int hide(struct run *w)
 {
 	struct pf_cleanup *c = w->c;
+	uint64_t lost = UINT64_MAX;
 
 	for (size_t i = first_manifest(c); i < c->n; i++) {
 		struct pf_victim *v = &c->v[i];
@@ -125,6 +134,10 @@ static int hide(struct run *w)
 			count_stay(w, v, PF_STAYS_APPEARED);
 		else if (r < 0)
 			count_failure(w, v, r);
+	}
+	for (size_t i = c->n_going; i > 0; i--) {
+		struct pf_going *g = &c->going[i - 1];
+		lost = g->next_lost = g->lost ? g->version : lost;
 	}
 	return sync_versions(c);
 }
@@ -168,12 +181,12 @@ static int put_back(struct run *w)
 	return n;
 }
 
+/* Does a version name it that another cleaner has in hand? */
 static bool is_lost(const struct pf_cleanup *c, const struct pf_victim *v)
 {
-	for (size_t i = 0; i < c->n_going; i++)
-		if (c->going[i].lost && v->first <= c->going[i].version && c->going[i].version <= v->last)
-			return true;
-	return false;
+	size_t i = going_from(c, v->first);
+
+	return i < c->n_going && c->going[i].next_lost <= v->last;
 }
 
 /* Of the files from `from` on, leave those that a version or a branch refers to now; and those that another cleaner has in hand. */
@@ -258,26 +271,6 @@ static void settle(struct run *w, struct pf_victim *v, int r)
 		w->how->told(w->how->arg, v, 0);
 }
 
-/* The next file to remove, NULL if there is none, and in *at_ns when its turn is. Locked. */
-static struct pf_victim *take_next(struct run *w, int64_t *at_ns)
-{
-	struct pf_cleanup *c = w->c;
-	int64_t now = pf_time_steady_ns();
-
-	if (w->result == 0 && !w->manifests && now - w->looked_ns >= LOOK_NS)
-		w->result = look_meanwhile(w);
-	while (w->next < w->end && !PF_FATE_GOES(c->v[w->next].fate))
-		w->next++;
-	if (w->next < w->end && w->result == 0 && w->how->go_on && w->how->go_on(w->how->arg, &c->report))
-		w->result = -EINTR;
-	if (w->result < 0 || w->next == w->end)
-		return NULL;
-	*at_ns = now > w->slot_ns ? now : w->slot_ns;
-	if (w->how->rate)
-		w->slot_ns = *at_ns + (int64_t)(1000000000 / w->how->rate);
-	return &c->v[w->next++];
-}
-
 static void wait_until(int64_t at_ns)
 {
 	int64_t left;
@@ -286,17 +279,41 @@ static void wait_until(int64_t at_ns)
 		nanosleep(&(struct timespec){ left / 1000000000, left % 1000000000 }, NULL);
 }
 
+/* Wait for the next turn. Locked, so that one thread waits for one turn: whoever interrupts waits no longer than that. */
+static void take_turn(struct run *w)
+{
+	if (!w->how->rate)
+		return;
+	wait_until(w->slot_ns);
+	int64_t now = pf_time_steady_ns(), next = w->slot_ns + (int64_t)(1000000000 / w->how->rate);
+	w->slot_ns = next > now ? next : now;
+}
+
+/* The next file to remove, NULL if there is none, or the run is over. Locked. */
+static struct pf_victim *take_next(struct run *w)
+{
+	struct pf_cleanup *c = w->c;
+
+	if (w->result == 0 && !w->manifests && pf_time_steady_ns() - w->looked_ns >= LOOK_NS)
+		w->result = look_meanwhile(w);
+	while (w->next < w->end && !PF_FATE_GOES(c->v[w->next].fate))
+		w->next++;
+	if (w->result < 0 || w->next == w->end)
+		return NULL;
+	take_turn(w);
+	if (w->how->go_on && w->how->go_on(w->how->arg, &c->report))
+		w->result = -EINTR;
+	return w->result < 0 ? NULL : &c->v[w->next++];
+}
+
 static void *work(void *arg)
 {
 	struct run *w = arg;
 	struct pf_victim *v;
-	int64_t at_ns;
 
 	pthread_mutex_lock(&w->lock);
-	while ((v = take_next(w, &at_ns))) {
+	while ((v = take_next(w))) {
 		pthread_mutex_unlock(&w->lock);
-		if (w->how->rate)
-			wait_until(at_ns);
 		int r = remove_victim(w, v);
 		pthread_mutex_lock(&w->lock);
 		settle(w, v, r);

@@ -421,7 +421,28 @@ static void many_threads_and_a_rate_do_the_same(void **state)
 	assert_whole_versions(st);
 }
 
-/* --- what appears after the plan --- */
+/* --- what appears after the plan, or is gone --- */
+
+/* D19: whatever was its own is not known any more, and nothing that the plan relied on is. */
+static void a_head_that_is_lost_stops_everything(void **state)
+{
+	for (unsigned retain = 1; retain <= 2; retain++) {
+		_cleanup_(pf_buf_release) struct pf_buf before = PF_BUF_INIT, after = PF_BUF_INIT;
+		_cleanup_(pf_store_freep) struct pf_store *st = new_table();
+		char name[PF_MANIFEST_NAME_MAX + 16] = "_versions/";
+		struct cleaning x;
+		init(&x, st, retain, OLD);
+		must_plan(&x);
+		pf_manifest_name_format(5, true, name + strlen(name));
+		assert_int_equal(pf_store_remove(st, name, false), 0);
+		list_all(st, &before);
+		assert_true(pf_cleanup_run(x.c, &x.how, &x.why) < 0);
+		assert_non_null(strstr(x.why.text, "version"));
+		end(&x);
+		list_all(st, &after);
+		assert_string_equal((char *)after.data, (char *)before.data);
+	}
+}
 
 static void put_tag(struct pf_store *st, const char *name, const char *branch, int version)
 {
@@ -831,6 +852,28 @@ static void an_old_tag_does_not_hide_newer_files(void **state)
 	end(&x);
 }
 
+/* A version that goes was made in the same moment as the oldest that stays: it is not newer (lance-14-cleanup 21). */
+static void at_one_moment_the_oldest_version_still_hides_files(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = new_table();
+	const struct pf_time head = { .sec = 1767225605 }, later = { .sec = 1767225605, .nsec = 1 };
+	struct cleaning x;
+
+	put_file(st, "data/e.lance");
+	put_file(st, "_transactions/9-orphan.txn");
+	assert_int_equal(pf_store_mem_set_mtime(st, "data/a.lance", head.sec * 1000000000 + 1), 0);
+	table_put(st, &(struct table_version){ .version = 4, .timestamp = head });
+	init(&x, st, 1, head.sec + 3600);
+	must_plan(&x);
+	assert_int_equal(pf_cleanup_report(x.c)->kept[PF_STAYS_AGE].files, 1);
+	end(&x);
+	table_put(st, &(struct table_version){ .version = 4, .timestamp = later });
+	init(&x, st, 1, head.sec + 3600);
+	must_plan(&x);
+	assert_int_equal(pf_cleanup_report(x.c)->kept[PF_STAYS_AGE].files, 0);
+	end(&x);
+}
+
 /* However young: what was in it is gone. */
 static void the_folder_of_an_index_goes_with_it(void **state)
 {
@@ -962,6 +1005,7 @@ int main(void)
 		cmocka_unit_test(a_manifest_that_cannot_be_renamed_keeps_its_files),
 		cmocka_unit_test(an_interrupted_run_leaves_whole_versions),
 		cmocka_unit_test(many_threads_and_a_rate_do_the_same),
+		cmocka_unit_test(a_head_that_is_lost_stops_everything),
 		cmocka_unit_test(a_tag_that_appears_keeps_its_version),
 		cmocka_unit_test(a_head_that_appears_keeps_its_files),
 		cmocka_unit_test(a_branch_that_appears_keeps_its_root),
@@ -969,6 +1013,7 @@ int main(void)
 		cmocka_unit_test(a_second_cleaner_in_between_does_no_harm),
 		cmocka_unit_test(what_another_cleaner_has_in_hand_is_left_to_it),
 		cmocka_unit_test(an_old_tag_does_not_hide_newer_files),
+		cmocka_unit_test(at_one_moment_the_oldest_version_still_hides_files),
 		cmocka_unit_test(the_folder_of_an_index_goes_with_it),
 		cmocka_unit_test(tagged_versions_refuse_or_stay),
 		cmocka_unit_test(a_tag_that_says_main_is_one_of_main),
