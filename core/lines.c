@@ -133,6 +133,17 @@ static const struct pf_branch_ref *ref_of(const struct pf_branch_refs *refs, con
 	return NULL;
 }
 
+size_t pf_lines_depth(const struct pf_lines *l, const char *name)
+{
+	const struct pf_branch_refs *refs = &l->v[0].survey->refs;
+	size_t n = 0;
+
+	/* As many steps as there are branches, in case they go round. */
+	for (const struct pf_branch_ref *b = ref_of(refs, name); b && n < refs->n; b = ref_of(refs, b->parent))
+		n++;
+	return n;
+}
+
 /* Does the ancestry of `b` go on from that of `a` (NULL: main)? */
 static bool descends(const struct pf_branch_ref *b, const struct pf_branch_ref *a)
 {

@@ -35,6 +35,9 @@ int pf_lines_refresh(struct pf_lines *l, pf_progress_fn progress, void *arg, str
 /* The line of this name (NULL: main), NULL if there is none. */
 struct pf_line *pf_lines_find(const struct pf_lines *l, const char *name);
 
+/* How far below main it hangs, by what the refs say of parents: 0 is main, 1 its branches, 2 theirs. */
+size_t pf_lines_depth(const struct pf_lines *l, const char *name);
+
 /* What the others need of `line`: for pf_retention_input. Of its files, those are marked and, if no version of its own refers to them, added. */
 struct pf_needs {
 	struct pf_branch_needs *v;

@@ -257,6 +257,17 @@ versions() {
 	done
 }
 
+@test "Ctrl-C is heard between two removals, however slow and however many at once" {
+	use_aged many-versions
+	background pinctl cleanup --retain 3 --apply --rate 1 --jobs 60
+	eventually test -s "$out"
+	kill -s INT "$pid"
+	ended 1
+	[[ $(<"$err") == *"interrupted; the next run goes on"* ]]
+	# Not what each of the sixty would have taken next.
+	[ "$(wc -l <"$out")" -lt 40 ]
+}
+
 @test "explained, every file is there with what becomes of it" {
 	use_aged history
 	echo x >"$PINFS_DATASET/data/notes.txt"

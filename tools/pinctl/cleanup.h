@@ -25,6 +25,7 @@ struct cleaning {
 	struct explained *lines;
 	size_t n_lines;
 	struct pf_cleanup_report plan;
+	int print_error; /* the first file that could not be told of */
 	int64_t began_ns;
 };
 

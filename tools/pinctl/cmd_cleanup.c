@@ -35,7 +35,13 @@ static void say_pin(void *arg, const char *text)
 
 static void told(void *arg, const struct pf_victim *v, int err)
 {
-	cleanup_print_file(arg, v, err);
+	struct cleaning *x = arg;
+	int r = cleanup_print_file(x, v, err);
+
+	/* Whatever ends the run: what was removed so far was told. */
+	fflush(stdout);
+	if (r < 0 && x->print_error == 0)
+		x->print_error = r;
 }
 
 static int go_on(void *arg, const struct pf_cleanup_report *so_far)
@@ -78,7 +84,8 @@ static int delete_files(struct cleaning *x, struct pf_cleanup *cleanup, struct p
 	}
 	x->plan = *pf_cleanup_report(cleanup);
 	x->began_ns = pf_time_steady_ns();
-	return pf_cleanup_run(cleanup, &x->how, why);
+	r = pf_cleanup_run(cleanup, &x->how, why);
+	return r < 0 ? r : x->print_error;
 }
 
 static int was_clean(const struct pf_cleanup_report *r)
@@ -140,15 +147,32 @@ static int clean_line(struct cleaning *x, struct pf_lines *l, const char *name)
 	return r < 0 ? worst(status, ctl_fail(r, &why)) : status;
 }
 
-/* Names of all branches, main last: what a branch needs no more, its parent may give up in the same call. */
+struct named {
+	const char *name;
+	size_t depth;
+};
+
+static int cmp_depth(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+
+	return x->depth != y->depth ? (x->depth > y->depth ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* Names of all branches, children before what they hang from and main last: what a branch needs no more, its parent may give up in the same call. */
 static int list_names(const struct pf_lines *l, char ***names)
 {
-	*names = calloc(l->n + 1, sizeof(**names));
-	if (!*names)
+	_cleanup_(pf_freep) struct named *order = calloc(l->n, sizeof(*order));
+
+	*names = calloc(l->n, sizeof(**names));
+	if (!order || !*names)
 		return -ENOMEM;
-	for (size_t i = 1; i < l->n; i++) {
-		(*names)[i - 1] = strdup(l->v[l->n - i].name);
-		if (!(*names)[i - 1])
+	for (size_t i = 1; i < l->n; i++)
+		order[i - 1] = (struct named){ l->v[i].name, pf_lines_depth(l, l->v[i].name) };
+	qsort(order, l->n - 1, sizeof(*order), cmp_depth);
+	for (size_t i = 0; i + 1 < l->n; i++) {
+		(*names)[i] = strdup(order[i].name);
+		if (!(*names)[i])
 			return -ENOMEM;
 	}
 	return 0;
