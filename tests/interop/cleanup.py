@@ -13,17 +13,22 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from datetime import timedelta
 
 import lance
 import pyarrow as pa
+from lance import DatasetBasePath
 
 from histories import History
 from support import FLAG, LONG, PINCTL, ROOT, equal, pinctl, scratch, transaction
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "fri"))
+import fri
+import history
+import pins
 import wire
-from table import WRITER, Head
+from table import TRANSACTION_FILE, WRITER, Head
 
 SEED = 20261130
 ROUNDS = 300 if LONG else 10
@@ -34,6 +39,9 @@ WEEK = 7 * DAY
 def cases():
     yield "histories at random (seed %d)" % SEED, at_random
     yield "histories with pins (seed %d)" % SEED, with_pins
+    for form in ("v0", "tagged", "mixed", "partitions"):
+        yield "rows that were moved, with pins, %s (seed %d)" % (form, SEED), moved, form
+    yield "all branches in one call: what they hang from goes with them", children_first
     for name in DANGERS:
         yield "what Lance loses, and we keep: " + name, danger, name
 
@@ -367,8 +375,12 @@ def check_window(ask, history, dice):
     equal(sorted(set(before) - there), [], "versions of the window that went")
     equal({version: ask("read", at, None, version) for version in before}, before, "versions of the window")
     pinctl(at, "check")
-    # Without it Lance's own rule is left.
     pinctl(at, "release", ours_id)
+    against_lance(ask, at, policy)
+
+
+def against_lance(ask, at, policy):
+    """Pins were here, and are no more: Lance's own rule is left."""
     aside, left = at + ".aside", []
     _, explained, _ = ours(at, None, policy, "--explain")
     os.rename(at, aside)
@@ -406,6 +418,111 @@ def with_pins():
                 raise AssertionError("%s\n%s" % (error, history)) from error
 
 
+def numbers_of(at):
+    return [entry["version"] for entry in lance.dataset(at).versions()]
+
+
+def records_of(at, version):
+    """Its transaction file, the content of its history, and the files that this is in or names."""
+    head = Head(at, version)
+    transaction = os.path.join(at, "_transactions", head.get(TRANSACTION_FILE).decode())
+    files, content = {transaction}, b""
+    for entry, _ in head.entries():
+        if wire.first(entry, 3) != history.NAME.encode():
+            continue
+        details = wire.decode(wire.first(wire.decode(wire.first(entry, 6)), 2))
+        content = wire.first(details, 1)
+        if content is None:
+            number = uuid.UUID(bytes=wire.first(wire.decode(wire.first(entry, 1)), 1))
+            (path, size) = (wire.first(wire.decode(wire.first(details, 2)), field, b"") for field in (1, 3))
+            name = os.path.join(at, "_indices", str(number), path.decode())
+            files.add(name)
+            with open(name, "rb") as file:
+                content = file.read()[:size]
+    for number, element in wire.decode(content):
+        partition = wire.first(wire.decode(element), 4) if number == 2 else None
+        if partition is not None:
+            name = wire.first(wire.decode(partition), 1).decode()
+            files.add(os.path.join(at, "_fri", name, "stable_partition.lance"))
+    return files, content
+
+
+def found_by(at, version):
+    """Places of rows by Lance's scan and by its index; or what keeps it from that."""
+    try:
+        ds = lance.dataset(at, version=version)
+        return fri.scan(ds), fri.indexed(ds)
+    except Exception as error:
+        return (type(error).__name__,)
+
+
+def moved(form):
+    """Everything of a window is there: transactions, histories with what they name, and rows that an index finds by them."""
+    ask, histories, maps, found = Asked(), 0, 0, 0
+    for number in range(max(ROUNDS // 5, 3)):
+        dice = random.Random("moved %s %d" % (form, SEED + number))
+        with scratch() as folder:
+            at = os.path.join(folder, "t.lance")
+            if form == "partitions":
+                fri.made_up(at, dice)
+            else:
+                fri.chain(at, form, dice)
+            CLOCK.set(time.time_ns() + DAY)
+            versions = numbers_of(at)
+            source = dice.choice(versions[2:-2])
+            before = {version: found_by(at, version) for version in versions if version >= source}
+            ours_id, message = pins.pin(source, pins.transaction_of(at, source))
+            pins.publish(Head(at), [message])
+            window = [*before, versions[-1] + 1]
+            records = {version: records_of(at, version) for version in window}
+            policy = {"retain_versions": 1}
+            status, _, said = ours(at, None, policy, "--apply")
+            assert status == 0, said
+            equal(numbers_of(at), window, "versions that stay")
+            there = files_of(at)
+            needed = set().union(*(files for files, _ in records.values()))
+            equal(sorted(needed - there), [], "transactions and records of the window that went")
+            loose = {name for name in there - needed if "/_transactions/" in name or "/_fri/" in name}
+            equal(sorted(loose), [], "transactions and row maps of nobody that stay")
+            equal({version: records_of(at, version) for version in window}, records, "records of the window")
+            equal({version: found_by(at, version) for version in before}, before, "rows of the window")
+            pinctl(at, "check")
+            histories += sum(content != b"" for _, content in records.values())
+            maps += sum("/_fri/" in name for name in needed)
+            found += sum(len(answer[1]) for answer in before.values() if len(answer) == 2)
+            pinctl(at, "release", ours_id)
+            against_lance(ask, at, policy)
+    assert histories > 3 and found > 100, "%d histories, the index found %d rows" % (histories, found)
+    assert (maps > 0) == (form == "partitions"), "%d row maps" % maps
+
+
+def children_first():
+    """A branch of which nothing hangs any more gives up what it kept, whatever the names: one call leaves what two do."""
+    with scratch() as folder:
+        at = os.path.join(folder, "t.lance")
+        row = lambda value: pa.table({"a": [value]})
+        line = lambda name: lance.dataset(at).checkout_version((name, None))
+        lance.write_dataset(row(0), at)
+        lance.dataset(at).create_branch("m", 1)
+        lance.write_dataset(row(1), line("m"), mode="append")
+        for child in ("a/child", "z/child"):
+            line("m").create_branch(child)
+            lance.write_dataset(row(2), line(child), mode="overwrite")
+        lance.write_dataset(row(3), line("m"), mode="overwrite")
+        lance.write_dataset(row(4), at, mode="overwrite")
+        CLOCK.set(time.time_ns() + DAY)
+        lines = (None, "m", "a/child", "z/child")
+        read = lambda: {name: line(name).to_table().to_pydict() for name in lines}
+        before = read()
+        status, _, said = ours(at, None, {"retain_versions": 1}, "--all-branches", "--apply")
+        assert status == 0, said
+        equal(read(), before, "what is there")
+        for name in lines:
+            equal(len(versions_of(at, name)), 1, "versions of %s" % (name or "main"))
+        status, goes, _ = ours(at, None, {"retain_versions": 1}, "--all-branches")
+        equal((status, goes), (0, {}), "what a second call removes")
+
+
 # --- where Lance is dangerous -----------------------------------------------------------------------------------------
 
 
@@ -423,6 +540,18 @@ def nameless(at, folder):
     del ref["identifier"]
     with open(name, "w") as file:
         json.dump(ref, file)
+
+
+def dropped(at, folder):
+    """D5: of the version that a branch hangs from Lance leaves nothing but its manifest, when the branch dropped the rest."""
+    lance.write_dataset(pa.table({"a": [4]}), at, mode="append")
+    ds = lance.dataset(at)
+    ds.create_branch("dev", ds.version)
+    branch = lance.dataset(at).checkout_version(("dev", None))
+    branch.delete("a = 4")
+    lance.write_dataset(pa.table({"a": [9]}), at, mode="overwrite")
+    branch = lance.dataset(at).checkout_version(("dev", None))
+    branch.cleanup_old_versions(retain_versions=1)
 
 
 def within(at, folder):
@@ -446,6 +575,17 @@ def linked(at, folder):
     os.symlink(elsewhere, os.path.join(at, "_indices/link"))
 
 
+def inside(at, folder):
+    """D10, D11: what a base inside the table holds is alive; and a file of the same name in the table is another."""
+    base = os.path.join(at, "data", "base")
+    os.makedirs(base)
+    added = DatasetBasePath(base, name="inner", is_dataset_root=False)
+    lance.dataset(at).add_bases([added])
+    lance.write_dataset(pa.table({"a": [5]}), lance.dataset(at), mode="append", target_bases=["inner"])
+    (name,) = os.listdir(base)
+    shutil.copy(os.path.join(base, name), os.path.join(at, "data", name))
+
+
 def unreadable_name(at, folder):
     """D12: Lance stops there, with half of the files deleted."""
     with open(os.path.join(os.fsencode(at), b"data/bad\xff.lance"), "w") as file:
@@ -464,17 +604,20 @@ def tag_of_main(at, folder):
         json.dump(tag, file)
 
 
-DANGERS = {made.__name__: made for made in (spelled, nameless, within, linked, unreadable_name, tag_of_main)}
+DANGEROUS = (spelled, nameless, within, dropped, linked, inside, unreadable_name, tag_of_main)
+DANGERS = {made.__name__: made for made in DANGEROUS}
 
 
 def lines_of(at):
-    """What Lance reads of each branch and tag."""
+    """What Lance reads of each branch, of what it hangs from, and of each tag."""
     ds = lance.dataset(at)
     said = {"main": ds.to_table().to_pydict()}
-    for name in sorted(ds.branches.list()):
+    for name, branch in sorted(ds.branches.list().items()):
         said[name] = ds.checkout_version((name, None)).to_table().to_pydict()
-    for name in sorted(ds.tags.list()):
-        said["tag " + name] = lance.dataset(at, version=2).to_table().to_pydict()
+        root = (branch["parent_branch"], branch["parent_version"])
+        said["root of " + name] = ds.checkout_version(root).to_table().to_pydict()
+    for name, tag in sorted(ds.tags.list().items()):
+        said["tag " + name] = lance.dataset(at, version=tag["version"]).to_table().to_pydict()
     return said
 
 
