@@ -102,6 +102,9 @@ static const struct opt commit_options[] = {
 
 static const struct opt doctor_options[] = {
 	{ "all-branches", 0, NULL, "look at every branch" },
+	{ NULL },
+};
+
 static const struct opt branch_create_options[] = {
 	{ "from", 0, "V", "a version of the branch of -b, a tag, a branch, or BRANCH:VERSION" },
 	{ NULL },
