@@ -1,5 +1,6 @@
 #include "bring.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -113,7 +114,7 @@ static int link_all(struct pf_bring *l, struct pf_why *why)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		struct stat a, b;
-		if (link(l->v[i].from, l->v[i].to) == 0) {
+		if (linkat(AT_FDCWD, l->v[i].from, AT_FDCWD, l->v[i].to, 0) == 0) {
 			l->v[i].linked = true;
 			continue;
 		}
@@ -163,7 +164,7 @@ void pf_bring_undo(struct pf_bring *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].linked)
-			unlink(l->v[i].to);
+			unlinkat(AT_FDCWD, l->v[i].to, 0);
 }
 
 size_t pf_bring_end(struct pf_bring *l)
@@ -171,6 +172,6 @@ size_t pf_bring_end(struct pf_bring *l)
 	size_t left = 0;
 
 	for (size_t i = 0; i < l->n; i++)
-		left += unlink(l->v[i].from) < 0 && errno != ENOENT;
+		left += unlinkat(AT_FDCWD, l->v[i].from, 0) < 0 && errno != ENOENT;
 	return left;
 }

@@ -256,11 +256,12 @@ static void json_unref(json_t **o)
 	json_decref(*o);
 }
 
-int pf_append_from_json(const char *text, size_t len, uint64_t read_version, const char *uuid, struct pf_buf *out,
-			struct pf_why *why)
+int pf_append_from_json(const char *text, size_t len, uint64_t read_version, struct pf_buf *out, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf body = PF_BUF_INIT;
 	_cleanup_(json_unref) json_t *o = NULL;
+	char uuid[PF_UUID_TEXT];
+	struct pf_uuid id;
 
 	int r = pf_lance_json(text, len, &o, why);
 	if (r < 0)
@@ -272,9 +273,13 @@ int pf_append_from_json(const char *text, size_t len, uint64_t read_version, con
 			r = put_fragment(json_array_get(o, i), i, &body, why);
 	else
 		r = put_fragment(o, 0, &body, why);
+	if (r == 0) {
+		pf_uuid_of(body.data, body.len, &id);
+		pf_uuid_format(&id, uuid);
+	}
 	if (r == 0 && read_version)
 		r = pf_wire_put_u64(out, LANCE__TRANSACTION__FIELD__READ_VERSION, read_version);
 	if (r == 0)
-		r = pf_wire_put_bytes(out, LANCE__TRANSACTION__FIELD__UUID, uuid, strlen(uuid));
+		r = pf_wire_put_bytes(out, LANCE__TRANSACTION__FIELD__UUID, uuid, sizeof(uuid) - 1);
 	return r < 0 ? r : pf_put_span(out, LANCE__TRANSACTION__OPERATION__APPEND, PF_SPAN_OF(&body));
 }

@@ -22,10 +22,10 @@ int pf_lance_json(const char *text, size_t len, json_t **out, struct pf_why *why
 int pf_fragment_from_json(const json_t *o, struct pf_buf *out, struct pf_why *why);
 
 /*
- * Append an Append transaction of the fragments in `text`, one object or an array of them: prepared on read_version, under this uuid.
+ * Append an Append transaction of the fragments in `text`, one object or an array of them, prepared on read_version. Its uuid follows from the
+ * fragments, so that a command that was ended and is run again does not append them a second time; see pf_landed_find.
  *   -EINVAL  not JSON, or not fragments
  */
-int pf_append_from_json(const char *text, size_t len, uint64_t read_version, const char *uuid, struct pf_buf *out,
-			struct pf_why *why);
+int pf_append_from_json(const char *text, size_t len, uint64_t read_version, struct pf_buf *out, struct pf_why *why);
 
 #endif

@@ -63,6 +63,8 @@ int pf_uuid_parse(const char *s, size_t len, struct pf_uuid *out, struct pf_why 
 void pf_uuid_format(const struct pf_uuid *u, char out[PF_UUID_TEXT]); /* lower case */
 bool pf_uuid_eq(const struct pf_uuid *a, const struct pf_uuid *b);
 void pf_uuid_new(struct pf_uuid *out); /* random, version 4 */
+/* The same bytes, the same id: version 5, in a name space of ours. */
+void pf_uuid_of(const void *bytes, size_t len, struct pf_uuid *out);
 
 /* Not nil and not all ones: what a stored id must satisfy. */
 bool pf_uuid_valid(const struct pf_uuid *u);

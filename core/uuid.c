@@ -54,3 +54,11 @@ void pf_uuid_new(struct pf_uuid *out)
 {
 	uuid_generate_random(out->b);
 }
+
+void pf_uuid_of(const void *bytes, size_t len, struct pf_uuid *out)
+{
+	static const uuid_t space = { 0x6e, 0x2c, 0x41, 0x0f, 0x93, 0x5d, 0x4e, 0x8b,
+				      0xa1, 0x77, 0x1c, 0x58, 0xd0, 0x3a, 0xe9, 0x24 };
+
+	uuid_generate_sha1(out->b, space, bytes, len);
+}

@@ -8,7 +8,6 @@
 
 #include "core/operation.h"
 
-#define UUID "12345678-1111-4222-8333-444444444444"
 #define FILE                                                                                                           \
 	"{\"path\": \"x.lance\", \"fields\": [0, -2], \"column_indices\": [0, 1], \"file_major_version\": 2, \"file_minor_version\": 1, \"file_size_bytes\": 342, \"base_id\": null}"
 
@@ -115,14 +114,18 @@ static void fragments_become_an_append(void **state)
 	static const char *const texts[] = { "{\"id\": 0, \"files\": [" FILE "], \"physical_rows\": 3}",
 					     "[{\"id\": 0, \"files\": [" FILE "], \"physical_rows\": 3}]" };
 
+	char uuid[PF_UUID_TEXT] = "";
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
 		_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
-		assert_int_equal(pf_append_from_json(texts[i], strlen(texts[i]), 5, UUID, &b, NULL), 0);
+		assert_int_equal(pf_append_from_json(texts[i], strlen(texts[i]), 5 + i, &b, NULL), 0);
 		assert_int_equal(pf_operation_decode(&b, &o, NULL), 0);
 		assert_string_equal(pf_operation_name(&o), "Append");
-		assert_string_equal(o.uuid, UUID);
-		assert_int_equal(o.read_version, 5);
+		assert_int_equal(o.read_version, 5 + i);
+		/* The same fragments are the same transaction, whenever it is made. */
+		assert_int_equal(strlen(o.uuid), PF_UUID_TEXT - 1);
+		assert_true(i == 0 || strcmp(o.uuid, uuid) == 0);
+		memcpy(uuid, o.uuid, sizeof(uuid));
 		assert_int_equal(o.added.n, 1);
 		assert_int_equal(o.added.v[0].physical_rows, 3);
 		assert_int_equal(o.added.v[0].files[0].fields[1], -2);
@@ -130,8 +133,8 @@ static void fragments_become_an_append(void **state)
 	}
 	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
 	struct pf_why why = PF_WHY_INIT;
-	assert_int_equal(pf_append_from_json("[]", 2, 5, UUID, &b, &why), -EINVAL);
-	assert_int_equal(pf_append_from_json("[{}]", 4, 5, UUID, &b, &why), -EINVAL);
+	assert_int_equal(pf_append_from_json("[]", 2, 5, &b, &why), -EINVAL);
+	assert_int_equal(pf_append_from_json("[{}]", 4, 5, &b, &why), -EINVAL);
 	assert_non_null(strstr(why.text, "fragment 0: "));
 }
 

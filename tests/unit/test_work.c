@@ -1,5 +1,6 @@
 /* Prepared work on a table in memory: what is published, what is judged anew on each attempt, and what storage may do to it. */
 #include "core/work.h"
+#include "core/landed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -229,6 +230,28 @@ static void once_is_once(void **state)
 	close_world(&w);
 }
 
+/* It is found by its uuid; what an attempt left that was ended is not taken for it. */
+static void what_has_landed_is_found(void **state)
+{
+	struct pf_why why = PF_WHY_INIT;
+	uint64_t read_version = 0;
+	struct world w;
+
+	new_table_of(&w, PLAIN);
+	assert_int_equal(pf_landed_find(w.b, UUID, &read_version, &why), -ENOENT);
+	pf_store_mem_put(w.st, "_transactions/4-" UUID ".txn", "x", 1);
+	assert_int_equal(pf_landed_find(w.b, UUID, &read_version, &why), -ENOENT);
+	want_commit(&w, "Append n0:f.lance", 6);
+	run(&w, op_register(1, 100), 0);
+	assert_int_equal(pf_landed_find(w.b, UUID, &read_version, &why), 0);
+	assert_int_equal(read_version, 5);
+	/* It may have been version 6. */
+	pf_store_mem_del(w.st, V6);
+	assert_int_equal(pf_landed_find(w.b, UUID, &read_version, &why), -EAGAIN);
+	assert_non_null(strstr(why.text, "version 6, which is gone"));
+	close_world(&w);
+}
+
 /* cases: somebody registers a pin between our look at the head and our link. */
 static void a_lost_race_starts_over(void **state)
 {
@@ -424,6 +447,7 @@ int main(void)
 		cmocka_unit_test(a_table_that_needs_more_is_left_alone),
 		cmocka_unit_test(rewrites_wait_for_their_records),
 		cmocka_unit_test(once_is_once),
+		cmocka_unit_test(what_has_landed_is_found),
 		cmocka_unit_test(a_lost_race_starts_over),
 		cmocka_unit_test(a_conflict_that_comes_between),
 		cmocka_unit_test(a_gap_is_not_skipped),

@@ -8,6 +8,7 @@
 
 #include "core/bring.h"
 #include "core/fragment_json.h"
+#include "core/landed.h"
 #include "core/work.h"
 
 /* A Merge has every fragment of a table. */
@@ -75,30 +76,47 @@ static int report(struct ctl *c, const struct pf_work *w, const struct pf_work_r
 	return ctl_print_json(j);
 }
 
-/* A transaction as it is, or one that appends the fragments of a JSON text to the head. */
+/* The fragments of a JSON text, to be appended to the head; to the version it was when this very append was committed, if it was. */
+static int load_append(struct ctl *c, const struct pf_buf *text, struct pf_operation *out, struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+	uint64_t read_version;
+	int r = pf_branch_head(c->branch, &head, why);
+
+	if (r == 0)
+		read_version = head->version;
+	for (bool known = false; r == 0;) {
+		_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
+		r = pf_append_from_json((char *)text->data, text->len, read_version, &bytes, why);
+		if (r == 0)
+			r = pf_operation_decode(&bytes, out, why);
+		if (r < 0 || known)
+			return r;
+		known = true;
+		r = pf_landed_find(c->branch, out->uuid, &read_version, why);
+		if (r == -ENOENT)
+			return 0;
+		pf_operation_release(out);
+	}
+	return r;
+}
+
 static int load(struct ctl *c, const struct args *a, struct pf_operation *out, struct pf_why *why)
 {
-	_cleanup_(pf_buf_release) struct pf_buf input = PF_BUF_INIT, bytes = PF_BUF_INIT;
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+	_cleanup_(pf_buf_release) struct pf_buf input = PF_BUF_INIT;
 	const char *append = args_value(a, "append"), *file = append ? append : args_value(a, "transaction");
-	char quoted[PF_QUOTE_TEXT], uuid[PF_UUID_TEXT];
-	struct pf_uuid id;
+	char quoted[PF_QUOTE_TEXT];
 
 	int r = read_input(file, &input, why);
-	if (r == 0 && append) {
-		r = pf_branch_head(c->branch, &head, why);
-		if (r < 0)
-			return r;
-		pf_uuid_new(&id);
-		pf_uuid_format(&id, uuid);
-		r = pf_append_from_json((char *)input.data, input.len, head->version, uuid, &bytes, why);
-		if (r < 0)
-			return pf_why_prefix(why, r, "%s", pf_text_quote(file, strlen(file), quoted));
-	}
 	if (r < 0)
 		return r;
-	r = pf_operation_decode(append ? &bytes : &input, out, why);
-	return r < 0 ? pf_why_prefix(why, r, "%s is not a transaction", pf_text_quote(file, strlen(file), quoted)) : 0;
+	pf_text_quote(file, strlen(file), quoted);
+	if (append) {
+		r = load_append(c, &input, out, why);
+		return r < 0 ? pf_why_prefix(why, r, "%s", quoted) : 0;
+	}
+	r = pf_operation_decode(&input, out, why);
+	return r < 0 ? pf_why_prefix(why, r, "%s is not a transaction", quoted) : 0;
 }
 
 /* The command that settles an unknown outcome: a commit of the transaction, which is in its place, is safe to repeat. */
