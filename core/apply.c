@@ -128,10 +128,9 @@ static int delete (const struct pf_apply *a, const struct pf_operation *o, struc
 		r = check_removed(x, &o->removed, why);
 	for (size_t i = 0; r == 0 && i < o->updated.n; i++)
 		r = set_deletion(a, x, &o->updated.v[i], why);
-	if (r < 0)
-		return r;
-	pf_next_remove_fragments(x, &o->removed);
-	return pf_apply_retain_indices(x, &schema, why);
+	if (r == 0)
+		r = pf_next_remove_fragments(x, &o->removed);
+	return r < 0 ? r : pf_apply_retain_indices(x, &schema, why);
 }
 
 static int reserve(const struct pf_operation *o, struct pf_next *x, struct pf_why *why)

@@ -86,9 +86,7 @@ static int move_fragments(const struct pf_apply *a, const struct pf_operation *o
 	for (size_t g = 0; r == 0 && g < o->n_groups; g++)
 		for (size_t i = 0; r == 0 && i < o->groups[g].to.n; i++)
 			r = add_destination(a, x, &o->groups[g].to.v[i], &m->v[g].to, why);
-	if (r == 0)
-		pf_next_remove_fragments(x, &gone);
-	return r;
+	return r < 0 ? r : pf_next_remove_fragments(x, &gone);
 }
 
 static int add_value(void *arg, uint32_t v)

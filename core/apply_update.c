@@ -349,10 +349,9 @@ int pf_apply_update(const struct pf_apply *a, const struct pf_operation *o, stru
 		r = add_moved(a, x, &o->added.v[i], &schema, &origins, &added, why);
 	if (r == 0 && x->stable && !o->in_place)
 		r = extend_coverage(o, x, &added, why);
-	if (r < 0)
-		return r;
-	pf_next_remove_fragments(x, &o->removed);
-	return pf_apply_retain_indices(x, &schema, why);
+	if (r == 0)
+		r = pf_next_remove_fragments(x, &o->removed);
+	return r < 0 ? r : pf_apply_retain_indices(x, &schema, why);
 }
 
 /* The columns of a file, and those that they are part of. */

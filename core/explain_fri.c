@@ -1,9 +1,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "closure.h"
 #include "explain_parts.h"
-#include "lance.pb-c.h"
+#include "source.h"
 #include "survey_parts.h"
 
 #define NOT_SET UINT32_MAX
@@ -143,88 +142,6 @@ int pf_explain_fri(struct pf_explain *e, const struct pf_fri **out, struct pf_wh
 	return r;
 }
 
-/* A fragment of a source. */
-struct piece {
-	uint64_t id, rows;
-};
-struct pieces {
-	struct piece *v;
-	size_t n, cap;
-	bool sorted;
-};
-
-static int add_piece(struct pieces *l, struct piece one)
-{
-	if (l->n == l->cap) {
-		size_t cap = l->cap ? 2 * l->cap : 256;
-		struct piece *v = reallocarray(l->v, cap, sizeof(*v));
-		if (!v)
-			return -ENOMEM;
-		l->v = v;
-		l->cap = cap;
-	}
-	l->sorted = l->sorted && (l->n == 0 || l->v[l->n - 1].id <= one.id);
-	l->v[l->n++] = one;
-	return 0;
-}
-
-static int cmp_pieces(const void *a, const void *b)
-{
-	const struct piece *x = a, *y = b;
-
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-static int take_fragment(struct pf_wire *w, const struct pf_field *fragment, struct pieces *l, struct pf_why *why)
-{
-	struct piece one = { 0 };
-	struct pf_field f;
-	int r = pf_wire_expect(fragment, PF_WIRE_LEN, why);
-
-	if (r < 0)
-		return r;
-	uint64_t end = pf_wire_enter(w, fragment);
-	while ((r = pf_wire_next(w, &f, why)) > 0) {
-		if (f.number == LANCE__DATA_FRAGMENT__FIELD__ID)
-			r = pf_wire_u64(&f, &one.id, why);
-		else if (f.number == LANCE__DATA_FRAGMENT__FIELD__PHYSICAL_ROWS)
-			r = pf_wire_u64(&f, &one.rows, why);
-		if (r < 0)
-			return r;
-	}
-	if (r < 0)
-		return r;
-	pf_wire_leave(w, end);
-	if (one.id > UINT32_MAX)
-		return pf_why_set(why, -EBADMSG,
-				  "offset %" PRIu64 ": expected the id of a fragment below 2^32, found %" PRIu64,
-				  fragment->start, one.id);
-	return add_piece(l, one);
-}
-
-static int read_pieces(struct pf_branch *b, const struct source *s, struct pieces *l, struct pf_why *why)
-{
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
-	_cleanup_(pf_wire_release) struct pf_wire w = { NULL };
-	struct pf_why inner = PF_WHY_INIT;
-	struct pf_field f;
-
-	int r = pf_branch_version(b, s->version, &m, why);
-	if (r == 0)
-		r = pf_manifest_reopen(pf_branch_store(b), m, &file, why);
-	if (r < 0)
-		return r;
-	pf_wire_init(&w, &file->r, m->body_off, m->body_len);
-	while ((r = pf_wire_next(&w, &f, &inner)) > 0) {
-		if (f.number == LANCE__MANIFEST__FIELD__FRAGMENTS)
-			r = take_fragment(&w, &f, l, &inner);
-		if (r < 0)
-			break;
-	}
-	return r < 0 ? pf_why_set(why, r, "%s: %s", m->name, pf_text_of(r, &inner)) : 0;
-}
-
 /* Is the version still what the pin says? */
 static int check_source(const struct pf_explain *e, const struct source *s, struct pf_why *why)
 {
@@ -258,39 +175,36 @@ static int keep_needs(struct source *s, const struct pf_fri_need *needs, size_t 
 	return 0;
 }
 
-static int close_over(struct source *s, const struct pf_fri *f, struct pieces *l, struct pf_why *why)
+static int close_over(struct source *s, const struct pf_fri *f, const struct pf_pieces *l, struct pf_why *why)
 {
-	_cleanup_(pf_freep) uint32_t *fragments = reallocarray(NULL, l->n + 1, sizeof(*fragments));
-	_cleanup_(pf_freep) uint64_t *rows = reallocarray(NULL, l->n + 1, sizeof(*rows));
 	_cleanup_(pf_freep) struct pf_fri_need *needs = reallocarray(NULL, f->n_records + 1, sizeof(*needs));
-
-	if (!fragments || !rows || !needs)
-		return -ENOMEM;
-	if (!l->sorted)
-		qsort(l->v, l->n, sizeof(*l->v), cmp_pieces);
-	for (size_t i = 0; i < l->n; i++) {
-		fragments[i] = (uint32_t)l->v[i].id;
-		rows[i] = l->v[i].rows;
-	}
 	const struct pf_fri_pin pin = {
-		.source_version = s->version, .fragments = fragments, .rows = rows, .n_fragments = l->n
+		.source_version = s->version, .fragments = l->id, .rows = l->rows, .n_fragments = l->n
 	};
+
+	if (!needs)
+		return -ENOMEM;
 	int r = pf_closure_pin(f, &pin, needs, why);
 	return r < 0 ? r : keep_needs(s, needs, f->n_records);
 }
 
+static int read_pieces(struct pf_branch *b, const struct source *s, struct pf_pieces *out, struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	int r = pf_branch_version(b, s->version, &m, why);
+
+	return r < 0 ? r : pf_pieces_read(pf_branch_store(b), m, out, why);
+}
+
 static int ask_source(const struct pf_explain *e, struct source *s, const struct pf_fri *f, struct pf_why *why)
 {
-	struct pieces l = { .sorted = true };
+	_cleanup_(pf_pieces_release) struct pf_pieces l = { NULL };
 	/* A version 0 history is judged by stamps. */
 	int r = f->index_version == 0 ? 0 : check_source(e, s, why);
 
 	if (r == 0 && f->index_version != 0)
 		r = read_pieces(e->line->branch, s, &l, why);
-	if (r == 0)
-		r = close_over(s, f, &l, why);
-	free(l.v);
-	return r;
+	return r < 0 ? r : close_over(s, f, &l, why);
 }
 
 /* The needs of a pin's source; `record` must be one. */

@@ -18,6 +18,7 @@ void pf_next_release(struct pf_next *x)
 	free(x->patches);
 	free(x->patch_pieces);
 	pf_roster_release(&x->roster);
+	pf_roster_release(&x->gone);
 	pf_buf_release(&x->section);
 	pf_file_close(x->file);
 	*x = (struct pf_next){ 0 };
@@ -157,20 +158,29 @@ static int cmp_u64(const void *a, const void *b)
 	return u < v ? -1 : u > v;
 }
 
-void pf_next_remove_fragments(struct pf_next *x, const struct pf_numbers *ids)
+int pf_next_remove_fragments(struct pf_next *x, const struct pf_numbers *ids)
 {
-	size_t n = 0;
+	size_t n = 0, end = x->gone.n;
 
 	if (ids && ids->n == 0)
-		return;
+		return 0;
 	if (ids)
 		qsort(ids->v, ids->n, sizeof(*ids->v), cmp_u64);
-	for (size_t i = 0; ids && i < x->roster.n; i++)
+	struct pf_slot *gone = reallocarray(x->gone.v, end + (ids ? ids->n : 0) + 1, sizeof(*gone));
+	if (!gone)
+		return -ENOMEM;
+	x->gone.v = gone;
+	for (size_t i = 0; ids && i < x->roster.n; i++) {
 		if (!bsearch(&x->roster.v[i].id, ids->v, ids->n, sizeof(*ids->v), cmp_u64))
 			x->roster.v[n++] = x->roster.v[i];
+		else if (x->gone.n < end + ids->n)
+			x->gone.v[x->gone.n++] = x->roster.v[i];
+	}
+	pf_roster_sort(&x->gone);
 	if (n != x->roster.n)
 		x->fragments_changed = true;
 	x->roster.n = n;
+	return 0;
 }
 
 static int push_entry(struct pf_next *x, struct pf_index *index, struct pf_span message)

@@ -25,13 +25,18 @@ struct pf_next {
 	uint64_t next_row_id;
 	bool has_max_fragment_id;
 	uint64_t max_fragment_id; /* counts up: the ids that were ever given out are those up to it */
+	/* Sorted at the start; what is added stands last, in that order, until all is decided. */
 	struct pf_roster roster;
+	struct pf_roster gone; /* what pf_next_remove_fragments removed by id, by id */
 	bool fragments_changed;
 	struct pf_buf section; /* the index section of `from` */
 	struct pf_entry *entries;
 	size_t n_entries, cap_entries;
 	bool indices_changed;
 	uint64_t sticky; /* flags of both words that once set stay */
+	/* The history of moved rows, if it is too long for its entry: to be in _indices/<uuid>/ before the version is published (fri_write.h). */
+	struct pf_span history;
+	char history_uuid[PF_UUID_TEXT];
 	/* What follows is this module's own. */
 	struct pf_next_field {
 		uint32_t number;
@@ -74,7 +79,7 @@ int pf_next_load(struct pf_next *x, const struct pf_slot *s, struct pf_buf *out,
 int pf_next_add_fragment(struct pf_next *x, struct pf_span message, struct pf_why *why);
 int pf_next_replace_fragment(struct pf_next *x, struct pf_slot *s, struct pf_span message, struct pf_why *why);
 /* Remove the slots whose ids are in `ids`, or all (NULL). */
-void pf_next_remove_fragments(struct pf_next *x, const struct pf_numbers *ids);
+int pf_next_remove_fragments(struct pf_next *x, const struct pf_numbers *ids);
 
 /* Add an entry at the end: its IndexMetadata message, which outlives x. */
 int pf_next_add_entry(struct pf_next *x, struct pf_span message, struct pf_why *why);

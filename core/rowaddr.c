@@ -291,6 +291,16 @@ int pf_bitmap_from(const uint32_t *v, size_t n, struct pf_bitmap **out)
 	return wrap(set, out);
 }
 
+int pf_bitmap_below(uint64_t n, struct pf_bitmap **out)
+{
+	/* CRoaring has NULL for an empty range. */
+	roaring_bitmap_t *set = n ? roaring_bitmap_from_range(0, n, 1) : roaring_bitmap_create();
+
+	if (set)
+		roaring_bitmap_run_optimize(set);
+	return wrap(set, out);
+}
+
 int pf_bitmap_merge(struct pf_bitmap *into, const struct pf_bitmap *from)
 {
 	roaring_bitmap_t *set = roaring_bitmap_or(into->set, from->set);

@@ -29,6 +29,8 @@ uint64_t pf_bitmap_rank(const struct pf_bitmap *b, uint32_t v);
 int pf_bitmap_each(const struct pf_bitmap *b, int (*fn)(void *arg, uint32_t v), void *arg);
 /* In any order, repeats allowed. Runs of values take little memory and few bytes, as Lance writes them. */
 int pf_bitmap_from(const uint32_t *v, size_t n, struct pf_bitmap **out);
+/* All values below n, at most 2^32. */
+int pf_bitmap_below(uint64_t n, struct pf_bitmap **out);
 /* Add the values of another. */
 int pf_bitmap_merge(struct pf_bitmap *into, const struct pf_bitmap *from);
 int pf_bitmap_encode(const struct pf_bitmap *b, struct pf_buf *out);

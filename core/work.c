@@ -5,6 +5,7 @@
 #include "backoff.h"
 #include "flags.h"
 #include "fri_branch.h"
+#include "fri_write.h"
 #include "lance.pb-c.h"
 #include "publish.h"
 
@@ -16,11 +17,14 @@ struct run {
 	struct pf_branch *b;
 	const struct pf_work *w;
 	struct pf_manifest *head;
+	const struct pf_operation *operation;
+	struct pf_operation derived;  /* what it is, if the work makes it */
 	struct pf_manifest *restored; /* the version that a Restore names */
 	struct pf_fri history;	      /* of the head, for what is judged by it */
 	bool has_history;
 	struct pf_rewrites rewritten; /* since it was prepared */
 	uint64_t checked;	      /* up to this version */
+	struct pf_time now;
 	bool keep_file;
 	struct pf_work_result *out;
 };
@@ -31,20 +35,7 @@ static void run_release(struct run *x)
 	pf_manifest_unref(x->restored);
 	pf_fri_release(&x->history);
 	pf_rewrites_release(&x->rewritten);
-}
-
-int pf_work_gate(void *arg, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
-{
-	char id[PF_UUID_TEXT];
-
-	if (o->number != LANCE__TRANSACTION__OPERATION__REWRITE || x->base->pins.n == 0)
-		return 0;
-	pf_uuid_format(&x->base->pins.v[0].id, id);
-	return pf_why_set(
-		why, -EBUSY,
-		"%zu pins, %s first, follow the rows that it moves, and a transaction does not say where they go: "
-		"commit the results of the compaction instead",
-		x->base->pins.n, id);
+	pf_operation_release(&x->derived);
 }
 
 /* Judge what stands at `version`. 1: it is this very transaction. */
@@ -52,7 +43,7 @@ static int check_version(struct run *x, uint64_t version, struct pf_why *why)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
 	_cleanup_(pf_operation_release) struct pf_operation theirs = { 0 };
-	const struct pf_operation *ours = x->w->operation;
+	const struct pf_operation *ours = x->operation;
 	const struct pf_conflict_view view = {
 		.history = x->has_history ? &x->history : NULL,
 		.records = x->w->records,
@@ -90,7 +81,7 @@ static int read_history(struct run *x, struct pf_why *why)
 {
 	pf_fri_release(&x->history);
 	x->has_history = false;
-	if (x->w->operation->number != LANCE__TRANSACTION__OPERATION__CREATE_INDEX)
+	if (x->operation->number != LANCE__TRANSACTION__OPERATION__CREATE_INDEX)
 		return 0;
 	int r = pf_fri_read_branch(x->b, x->head, &x->history, why);
 	x->has_history = r == 0;
@@ -100,7 +91,7 @@ static int read_history(struct run *x, struct pf_why *why)
 /* Against every version since it was prepared that was not looked at yet. 1 and out->version: it was committed before. */
 static int check_all(struct run *x, struct pf_why *why)
 {
-	uint64_t since = x->w->operation->read_version;
+	uint64_t since = x->operation->read_version;
 
 	if (since > x->head->version)
 		return pf_why_set(why, -EINVAL,
@@ -111,7 +102,7 @@ static int check_all(struct run *x, struct pf_why *why)
 	if (r < 0)
 		return r;
 	/* A history that changed may decide otherwise over versions that were looked at. */
-	if (x->w->operation->number == LANCE__TRANSACTION__OPERATION__CREATE_INDEX) {
+	if (x->operation->number == LANCE__TRANSACTION__OPERATION__CREATE_INDEX) {
 		x->checked = since;
 		pf_rewrites_release(&x->rewritten);
 	}
@@ -128,7 +119,7 @@ static int check_all(struct run *x, struct pf_why *why)
 /* Restore starts from another version than the head. */
 static int open_restored(struct run *x, struct pf_why *why)
 {
-	const struct pf_operation *o = x->w->operation;
+	const struct pf_operation *o = x->operation;
 
 	if (o->number != LANCE__TRANSACTION__OPERATION__RESTORE || x->restored)
 		return 0;
@@ -138,15 +129,10 @@ static int open_restored(struct run *x, struct pf_why *why)
 	return r;
 }
 
-static struct pf_time now_of(const struct pf_work *w)
-{
-	return w->clock ? w->clock(w->clock_arg) : pf_time_now();
-}
-
 /* pf_publish could not tell. Look again, a few times. Returns as pf_publish. */
 static int settle(struct run *x, struct pf_manifest **out, struct pf_why *why)
 {
-	const struct pf_operation *o = x->w->operation;
+	const struct pf_operation *o = x->operation;
 
 	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
 		pf_back_off(PF_BACKOFF_FREE + i);
@@ -161,8 +147,7 @@ static int settle(struct run *x, struct pf_manifest **out, struct pf_why *why)
 static int publish(struct run *x, struct pf_next *next, struct pf_why *why)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-	const struct pf_operation *o = x->w->operation;
-	struct pf_time now = now_of(x->w), base = x->head->timestamp;
+	const struct pf_operation *o = x->operation;
 	struct pf_splice splice;
 	struct pf_publish_work work = {
 		.from = next->from,
@@ -183,38 +168,61 @@ static int publish(struct run *x, struct pf_next *next, struct pf_why *why)
 	const struct pf_publish p = {
 		.base = x->head,
 		/* Versions do not go back in time, whatever this host's clock does. */
-		.timestamp = pf_time_cmp(now, base) > 0 ? now : base,
+		.timestamp = pf_time_cmp(x->now, x->head->timestamp) > 0 ? x->now : x->head->timestamp,
 		.pins = &x->head->pins,
 		.watch_ms = WATCH_MS,
 		.work = &work,
 	};
+	r = pf_fri_store(pf_branch_store(x->b), pf_branch_dir(x->b), next, why);
+	if (r < 0)
+		return r;
 	x->out->attempts++;
 	r = pf_publish(x->b, &p, &m, why);
-	return r == -EINPROGRESS ? settle(x, &m, why) : r;
+	if (r == -EINPROGRESS)
+		r = settle(x, &m, why);
+	/* Only of what is known to have failed; else a version may name it. */
+	if (r < 0 && r != -EINPROGRESS)
+		pf_fri_unstore(pf_branch_store(x->b), pf_branch_dir(x->b), next);
+	return r;
 }
 
 /* Somebody else was faster: again. */
 #define LOST 1
 
-static int attempt(struct run *x, struct pf_why *why)
+/* What becomes of the head. Returns as a pf_derive_fn. */
+static int make(struct run *x, struct pf_next *next, struct pf_why *why)
 {
-	_cleanup_(pf_next_release) struct pf_next next = { 0 };
 	const struct pf_work *w = x->w;
 	const struct pf_apply a = {
 		.branch = x->b,
 		.rewritten = &x->rewritten,
 		.ids_given = w->ids_given,
 	};
+	const struct pf_gate g = { .moved = w->moved, .records = w->records, .now = x->now };
+
+	if (w->derive) {
+		pf_operation_release(&x->derived);
+		return w->derive(w->derive_arg, x->b, next, &x->derived, why);
+	}
+	int r = pf_apply(&a, x->operation, next, why);
+	return r < 0 ? r : pf_gate(&g, x->b, x->operation, next, why);
+}
+
+static int attempt(struct run *x, struct pf_why *why)
+{
+	_cleanup_(pf_next_release) struct pf_next next = { 0 };
+	const struct pf_work *w = x->w;
 
 	pf_manifest_unref(STEAL(x->head));
+	x->now = w->clock ? w->clock(w->clock_arg) : pf_time_now();
 	int r = pf_branch_head(x->b, &x->head, why);
-	if (r == 0)
+	if (r == 0 && !w->derive)
 		r = check_all(x, why);
 	if (r > 0) {
 		x->out->already = true;
 		return 0;
 	}
-	if (r == 0)
+	if (r == 0 && !w->derive)
 		r = open_restored(x, why);
 	if (r < 0)
 		return r;
@@ -222,11 +230,13 @@ static int attempt(struct run *x, struct pf_why *why)
 	if (r == -ESTALE)
 		return LOST; /* the head's file was renamed or removed under our hands */
 	if (r == 0)
-		r = pf_apply(&a, w->operation, &next, why);
-	if (r == 0)
-		r = (w->gate ? w->gate : pf_work_gate)(w->gate_arg, x->b, w->operation, &next, why);
+		r = make(x, &next, why);
 	if (r < 0)
 		return r;
+	if (r == PF_WORK_NONE) {
+		x->out->version = 0;
+		return 0;
+	}
 	r = publish(x, &next, why);
 	return r == -ESTALE || r == -EINTR ? LOST : r;
 }
@@ -235,7 +245,7 @@ static int attempt(struct run *x, struct pf_why *why)
 static int look_for_file(struct run *x, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf name = PF_BUF_INIT, there = PF_BUF_INIT;
-	const struct pf_operation *o = x->w->operation;
+	const struct pf_operation *o = x->operation;
 
 	int r = pf_buf_addf(&name, "%s_transactions/%" PRIu64 "-%s.txn", pf_branch_dir(x->b), o->read_version, o->uuid);
 	if (r < 0 || !pf_buf_str(&name))
@@ -252,18 +262,26 @@ static int look_for_file(struct run *x, struct pf_why *why)
 	return 0;
 }
 
+static int check_operation(struct run *x, struct pf_why *why)
+{
+	const struct pf_operation *o = x->operation;
+
+	if (!pf_apply_can(o))
+		return pf_why_set(why, -EINVAL, "%s is not an operation that pinfs commits", pf_operation_name(o));
+	if (!o->uuid[0])
+		return pf_why_set(why, -EINVAL, "the transaction has no uuid, by which it could be found again");
+	x->checked = o->read_version;
+	return look_for_file(x, why);
+}
+
 int pf_work_commit(struct pf_branch *b, const struct pf_work *w, struct pf_work_result *out, struct pf_why *why)
 {
 	*out = (struct pf_work_result){ 0 };
-	_cleanup_(run_release) struct run x = { .b = b, .w = w, .out = out, .checked = w->operation->read_version };
+	_cleanup_(run_release) struct run x = { .b = b, .w = w, .out = out };
 	unsigned attempts = w->attempts ? w->attempts : ATTEMPTS_DEFAULT;
 
-	if (!pf_apply_can(w->operation))
-		return pf_why_set(why, -EINVAL, "%s is not an operation that pinfs commits",
-				  pf_operation_name(w->operation));
-	if (!w->operation->uuid[0])
-		return pf_why_set(why, -EINVAL, "the transaction has no uuid, by which it could be found again");
-	int r = look_for_file(&x, why);
+	x.operation = w->derive ? &x.derived : w->operation;
+	int r = w->derive ? 0 : check_operation(&x, why);
 	if (r < 0)
 		return r;
 	for (unsigned lost = 0; lost < attempts; lost++) {

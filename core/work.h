@@ -8,20 +8,22 @@
 #include "apply.h"
 #include "branch.h"
 #include "conflict.h"
+#include "gate.h"
 
 /*
- * Asked on every attempt, when the operation was applied and nothing is published yet: may this replace the head, whose pins are x->base->pins? It may
- * still change x: the history of moved rows, above all. 0, or -EBUSY: it would break what a pin needs; the sentence names pins and fragments; other
- * errors as pf_apply.
+ * Work that is no transaction that somebody prepared, but made anew for each head: changes x, which was just started from it, and says in *o what is published as
+ * its transaction (bytes, read_version, uuid). 0, PF_WORK_NONE: there is nothing to do; or an error, which ends it.
  */
-typedef int (*pf_gate_fn)(void *arg, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x,
-			  struct pf_why *why);
+#define PF_WORK_NONE 1
+typedef int (*pf_derive_fn)(void *arg, struct pf_branch *b, struct pf_next *x, struct pf_operation *o,
+			    struct pf_why *why);
 
 struct pf_work {
-	const struct pf_operation *operation; /* borrowed */
-	pf_gate_fn gate;		      /* NULL: pf_work_gate */
-	void *gate_arg;
-	bool records;			    /* a Rewrite: the gate records what it moves */
+	const struct pf_operation *operation; /* borrowed; NULL: `derive` makes it */
+	pf_derive_fn derive;
+	void *derive_arg;
+	const struct pf_moved *moved;	    /* a Rewrite: the rows that it moved, see moves.h; may be NULL */
+	bool records;			    /* a Rewrite: record them also if only indices need that, see gate.h */
 	bool ids_given;			    /* a Rewrite: see pf_apply */
 	bool dry_run;			    /* do all but publish */
 	struct pf_time (*clock)(void *arg); /* NULL: pf_time_now */
@@ -30,7 +32,7 @@ struct pf_work {
 };
 
 struct pf_work_result {
-	uint64_t version; /* committed as; dry run: would be; -EINPROGRESS: may be */
+	uint64_t version; /* committed as; dry run: would be; -EINPROGRESS: may be; 0: there was nothing to do */
 	bool already;	  /* the same transaction was committed before, as `version` */
 	unsigned attempts;
 	uint64_t checked; /* versions that it was checked against */
@@ -41,14 +43,11 @@ struct pf_work_result {
  *   0            *out, also if it had been committed before
  *   -EAGAIN      a retryable conflict, or races lost: prepare it anew; nothing was committed
  *   -ESTALE      an incompatible conflict: it can never be committed
- *   -EBUSY       the gate: blocked by pins
+ *   -EBUSY       the compaction gate (gate.h): blocked by pins
  *   -EINVAL      it does not fit this table: see pf_apply; or it was prepared on a version that is not there yet
  *   -EINPROGRESS unknown outcome: run it again to find out, that is safe
  *   -EOPNOTSUPP, -EBADMSG, ... as pf_apply and pf_publish
  */
 int pf_work_commit(struct pf_branch *b, const struct pf_work *w, struct pf_work_result *out, struct pf_why *why);
-
-/* The gate as long as nothing records movements: a Rewrite is refused if the head has pins. */
-int pf_work_gate(void *arg, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x, struct pf_why *why);
 
 #endif

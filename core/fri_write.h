@@ -1,0 +1,36 @@
+/*
+ * Writing the history of moved rows: records as Lance 14 writes them (lance-14-fri section 3), behind those that are there, whose bytes stay as they are;
+ * and the entry of the next version that holds them. Each entry written is a new one, under a new uuid.
+ */
+#ifndef PF_FRI_WRITE_H
+#define PF_FRI_WRITE_H
+
+#include "fri.h"
+#include "next.h"
+
+/* Lance keeps a history of up to so many bytes in its entry, and a longer one in a file. */
+#define PF_FRI_INLINE_MAX 204800
+
+/* Rows that were moved together. All is borrowed. */
+struct pf_move {
+	const struct pf_digest *from, *to;
+	size_t n_from, n_to;
+	struct pf_span rows; /* the treemap of the rows that were moved */
+};
+
+/* Append to the content of a history: one legacy Version of these groups, or one Transition, an ordered compaction. */
+int pf_fri_put_version(uint64_t stamp, const struct pf_move *v, size_t n, struct pf_buf *content);
+int pf_fri_put_transition(const struct pf_move *v, struct pf_buf *content);
+
+/*
+ * Make `history` that of x: its entry goes, and a new one stands at the end, with fields that are not known as they were. `coverage`: its fragment bitmap.
+ * Content that is too long for the entry becomes x->history.
+ */
+int pf_fri_replace(struct pf_next *x, const struct pf_fri *history, const struct pf_bitmap *coverage,
+		   struct pf_time now, struct pf_why *why);
+
+/* Write x->history to its file, if there is one, durably; and remove it again, once the commit is known to have failed. */
+int pf_fri_store(struct pf_store *st, const char *dir, const struct pf_next *x, struct pf_why *why);
+void pf_fri_unstore(struct pf_store *st, const char *dir, const struct pf_next *x);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * The compaction gate (proposal: "Compaction and cleanup"; design: section 4): asked on every attempt, of the head that is replaced, before anything is
+ * published. Each group of a Rewrite whose old fragments a pin follows must have its record in the resulting history of moved rows. It writes the records itself,
+ * behind those that are there.
+ *
+ * Which fragments pins follow: with a history of version 0, or none, all, since it is judged by stamps; tagged, those that are reached from the
+ * fragments of a pin's source.
+ */
+#ifndef PF_GATE_H
+#define PF_GATE_H
+
+#include "branch.h"
+#include "moves.h"
+
+/* What it is asked about. Zero: a transaction, which does not say which rows it moved. */
+struct pf_gate {
+	const struct pf_moved *moved; /* borrowed; NULL: see moves.h */
+	bool records; /* record what indices and the history itself cover even if no pin needs it, as Lance does where remapping them is deferred */
+	struct pf_time now;
+};
+
+/*
+ * May `o`, which was applied to x, replace x->base? A Rewrite is recorded in x; what else there is passes.
+ *   -EBUSY        a pin needs a record that cannot be made, or it cannot be told what it needs: the sentence names pins and fragments
+ *   -EINVAL       the moves do not fit the fragments (moves.h); a tagged history needs a record that cannot be made
+ *   -EOPNOTSUPP   the history holds what we cannot interpret; stable row ids that cannot be checked
+ */
+int pf_gate(const struct pf_gate *g, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x,
+	    struct pf_why *why);
+
+#endif
