@@ -42,24 +42,30 @@ static void put_file(struct pf_buf *b, uint32_t number, const char *path, int fi
 	put_buf(b, number, &file);
 }
 
-/* "7:x.lance", or an id alone. with_deletions: a deletion file 1-1 of one row. */
-static void put_fragment(struct pf_buf *b, uint32_t number, const char *text, bool with_deletions)
+void prepared_fragment(struct pf_buf *b, uint32_t number, uint64_t id, const char *file, uint64_t rows,
+		       uint64_t deleted)
 {
 	_cleanup_(pf_buf_release) struct pf_buf fragment = PF_BUF_INIT, deletion = PF_BUF_INIT;
-	const char *colon = strchr(text, ':');
-	uint64_t id = strtoull(text, NULL, 10);
 
 	if (id)
 		put(&fragment, 1, id);
-	put_file(&fragment, 2, colon ? colon + 1 : "f.lance", -1);
-	if (with_deletions) {
+	put_file(&fragment, 2, file, -1);
+	if (deleted) {
 		put(&deletion, 2, 1);
 		put(&deletion, 3, 1);
-		put(&deletion, 4, 1);
+		put(&deletion, 4, deleted);
 		put_buf(&fragment, 3, &deletion);
 	}
-	put(&fragment, 4, 10);
+	put(&fragment, 4, rows);
 	put_buf(b, number, &fragment);
+}
+
+/* "7:x.lance", or an id alone. with_deletions: a deletion file 1-1 of one row. */
+static void put_fragment(struct pf_buf *b, uint32_t number, const char *text, bool with_deletions)
+{
+	const char *colon = strchr(text, ':');
+
+	prepared_fragment(b, number, strtoull(text, NULL, 10), colon ? colon + 1 : "f.lance", 10, with_deletions);
 }
 
 static void put_column(struct pf_buf *b, uint32_t number, unsigned id)
@@ -114,11 +120,12 @@ static void put_index(struct pf_buf *b, uint32_t number, char *text)
 static void put_group(struct pf_buf *b, char *text)
 {
 	_cleanup_(pf_buf_release) struct pf_buf group = PF_BUF_INIT;
+	uint64_t rows = 0;
 	char *save;
 
-	for (char *id = strtok_r(text, ",", &save); id; id = strtok_r(NULL, ",", &save))
-		put_fragment(&group, 1, id, false);
-	put_fragment(&group, 2, "0:f.lance", false);
+	for (char *id = strtok_r(text, ",", &save); id; id = strtok_r(NULL, ",", &save), rows += 10)
+		prepared_fragment(&group, 1, strtoull(id, NULL, 10), PREPARED_OLD, 10, 0);
+	prepared_fragment(&group, 2, 0, "f.lance", rows, 0);
 	put_buf(b, 3, &group);
 }
 

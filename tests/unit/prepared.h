@@ -5,7 +5,7 @@
  *   Append, Overwrite, Merge   nID:FILE a new fragment (id 0 if it has none); Merge: mID a fragment of the table; Overwrite, Merge: c a schema of columns 0 to 2
  *   Delete, Update             uID a fragment as it is afterwards, rID one that is removed; Update: nID:FILE, fFIELD modified, i in place, k keys inserted
  *   CreateIndex                nNAME:FIELD:FRAGMENTS a new index (fragments joined by commas; - none said), rNAME one that is removed
- *   Rewrite                    gID,ID a group of these, that becomes one fragment
+ *   Rewrite                    gID,ID a group of these, 10 rows of PREPARED_OLD each, that becomes one fragment
  *   Project                    cFIELD a column that is left; p nulls as they were
  *   UpdateConfig               cKEY set, dKEY removed, tKEY table metadata, sKEY schema metadata, mFIELD metadata of a column, R config replaced
  *   DataReplacement            dID:FIELD
@@ -17,6 +17,12 @@
 #define TESTS_PREPARED_H
 
 #include "core/operation.h"
+
+#define PREPARED_OLD "old.lance"
+
+/* A fragment as all of these have it: field `number`, of one file of columns 0 to 2. */
+void prepared_fragment(struct pf_buf *b, uint32_t number, uint64_t id, const char *file, uint64_t rows,
+		       uint64_t deleted);
 
 /* The Transaction message, appended. uuid NULL: none. */
 void prepared_bytes(const char *text, uint64_t read_version, const char *uuid, struct pf_buf *out);

@@ -26,7 +26,7 @@ static void new_table_of(struct world *w, uint64_t flags)
 	/* The columns of a Project are those of a manifest, under the same number. */
 	prepared_body("Project c0 c1 c2", &extra);
 	for (uint64_t id = 1; id <= 3; id++)
-		table_add_fragment(&extra, id, "old.lance", 100, -1);
+		prepared_fragment(&extra, 2, id, PREPARED_OLD, 10, 0);
 	like = (struct table_version){ .writer_flags = BIT_PINS | flags, .reader_flags = flags, .extra = &extra };
 	new_world(w, &like);
 	for (const char *const *f = (const char *const[]){ "f.lance", "g.lance", NULL }; *f; f++) {
@@ -199,7 +199,7 @@ static void a_table_that_needs_more_is_left_alone(void **state)
 	close_world(&w);
 }
 
-static void rewrites_wait_for_their_records(void **state)
+static void rewrites(void **state)
 {
 	_cleanup_(pf_buf_release) struct pf_buf ids = PF_BUF_INIT;
 	struct world w;
@@ -207,11 +207,6 @@ static void rewrites_wait_for_their_records(void **state)
 	new_table_of(&w, PLAIN);
 	want_commit(&w, "Rewrite g1,2", 6);
 	assert_string_equal(fragments(&w, &ids), "3 4");
-	close_world(&w);
-
-	new_table_of(&w, PLAIN);
-	run(&w, op_register(1, 100), 0);
-	want_refusal(&w, "Rewrite g1,2", -EBUSY, "aa000100-0000-0000-0000-000000000000");
 	close_world(&w);
 }
 
@@ -373,51 +368,6 @@ static void every_call_may_fail(void **state)
 	}
 }
 
-/* The gate sees what is about to be published, on each attempt, and has the last word. */
-struct gate {
-	unsigned asked;
-	uint64_t version;
-	size_t pins;
-	int answer;
-};
-
-static int ask(void *arg, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
-{
-	struct gate *g = arg;
-
-	g->asked++;
-	g->version = x->version;
-	g->pins = x->base->pins.n;
-	assert_string_equal(pf_operation_name(o), "Append");
-	return g->answer < 0 ? pf_why_set(why, g->answer, "the gate is shut") : 0;
-}
-
-static void the_gate_is_asked_each_time(void **state)
-{
-	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
-	struct gate g = { 0 };
-	const struct pf_work work = { .operation = &o, .gate = ask, .gate_arg = &g };
-	struct others other = { .act = op_register(2, 50) };
-	struct pf_work_result result;
-	struct pf_why why = PF_WHY_INIT;
-	struct world w;
-
-	new_table_of(&w, PLAIN);
-	prepared("Append n0:f.lance", 5, UUID, &o);
-	g.answer = -EBUSY;
-	assert_int_equal(pf_work_commit(w.b, &work, &result, &why), -EBUSY);
-	assert_string_equal(why.text, "the gate is shut");
-	assert_int_equal(head_version(&w), 5);
-	g = (struct gate){ 0 };
-	interfere(&w, &other);
-	assert_int_equal(pf_work_commit(w.b, &work, &result, NULL), 0);
-	heal(w.st);
-	assert_int_equal(g.asked, 2);
-	assert_int_equal(g.version, 7);
-	assert_int_equal(g.pins, 1);
-	close_world(&w);
-}
-
 static void a_dry_run_writes_nothing(void **state)
 {
 	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
@@ -445,7 +395,7 @@ int main(void)
 		cmocka_unit_test(bad_work_changes_nothing),
 		cmocka_unit_test(a_version_to_come_is_of_another_table),
 		cmocka_unit_test(a_table_that_needs_more_is_left_alone),
-		cmocka_unit_test(rewrites_wait_for_their_records),
+		cmocka_unit_test(rewrites),
 		cmocka_unit_test(once_is_once),
 		cmocka_unit_test(what_has_landed_is_found),
 		cmocka_unit_test(a_lost_race_starts_over),
@@ -454,7 +404,6 @@ int main(void)
 		cmocka_unit_test(the_callers_file_is_left_alone),
 		cmocka_unit_test(restore),
 		cmocka_unit_test(every_call_may_fail),
-		cmocka_unit_test(the_gate_is_asked_each_time),
 		cmocka_unit_test(a_dry_run_writes_nothing),
 	};
 

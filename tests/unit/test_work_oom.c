@@ -21,7 +21,7 @@ static struct pf_store *new_store(void)
 
 	prepared_body("Project c0 c1 c2", &extra);
 	for (uint64_t id = 1; id <= 3; id++)
-		table_add_fragment(&extra, id, "old.lance", 100, -1);
+		prepared_fragment(&extra, 2, id, PREPARED_OLD, 10, 0);
 	/* New indices of an operation are those of an index section, under the same number. */
 	prepared_body("CreateIndex nx:0:1,2,3 ny:2:1", &index);
 	const struct table_version like = { .writer_flags = BIT_PINS, .extra = &extra, .index = &index };
@@ -37,7 +37,7 @@ static int commit(struct pf_store *st, const char *text, unsigned nth, struct pf
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
 	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
 	_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
-	const struct pf_work work = { .operation = &o, .attempts = 3 };
+	const struct pf_work work = { .operation = &o, .records = true, .attempts = 3 };
 	struct pf_work_result result;
 
 	prepared_bytes(text, 1, UUID, &bytes);
