@@ -8,7 +8,7 @@ import lance
 from commit import Twins
 from deeds import WORK
 from manifest import manifest, readable
-from support import LONG, pinctl_status, scratch
+from support import LONG, bring, pinctl_status, scratch
 
 
 def cases():
@@ -42,16 +42,6 @@ class Prepared:
             ]
             for table in (self.base, self.pinned):
                 bring(at, table)
-
-
-def bring(source, to):
-    for folder, _, names in os.walk(source):
-        relative = os.path.relpath(folder, source)
-        if relative.split("/")[0] in ("data", "_deletions", "_indices"):
-            os.makedirs(os.path.join(to, relative), exist_ok=True)
-            for name in names:
-                if not os.path.exists(os.path.join(to, relative, name)):
-                    os.link(os.path.join(folder, name), os.path.join(to, relative, name))
 
 
 def verdict_of_lance(prepared, at, name):

@@ -72,6 +72,17 @@ def rows(first, count=1):
     return pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array(["row %d" % i for i in ids])})
 
 
+def bring(source, to):
+    """Give what Lance wrote in one table, but for manifests and transactions, names in another."""
+    for folder, _, names in os.walk(source):
+        relative = os.path.relpath(folder, source)
+        if relative.split("/")[0] in ("data", "_deletions", "_indices"):
+            os.makedirs(os.path.join(to, relative), exist_ok=True)
+            for name in names:
+                if not os.path.exists(os.path.join(to, relative, name)):
+                    os.link(os.path.join(folder, name), os.path.join(to, relative, name))
+
+
 # --- our programs -----------------------------------------------------------------------------------------------------
 
 
