@@ -56,7 +56,7 @@ class Clock:
         self.file = tempfile.NamedTemporaryFile("w", prefix="clock-")
         self.ns = 0
         self.environment = {
-            "LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+            "LD_PRELOAD": glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")[0],
             "FAKETIME_TIMESTAMP_FILE": self.file.name,
             "FAKETIME_NO_CACHE": "1",
             "NO_FAKE_STAT": "1",
