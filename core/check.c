@@ -13,7 +13,9 @@
 struct check {
 	struct pf_store *st;
 	int (*found)(void *arg, const struct pf_finding *f);
+	pf_progress_fn progress;
 	void *arg;
+	struct pf_why *why;
 	bool stopped; /* by found: what it returned is no error of storage */
 	struct pf_check_totals totals;
 };
@@ -379,11 +381,15 @@ static int check_schemes(struct line *l)
 
 static int walk_line(struct line *l)
 {
+	const struct check *c = l->c;
 	uint64_t oldest;
 	int r = check_schemes(l);
 
-	for (size_t i = 0; r == 0 && i < l->n; i++)
+	for (size_t i = 0; r == 0 && i < l->n; i++) {
 		r = check_version(l, &l->v[i]);
+		if (r == 0 && c->progress && c->progress(c->arg, i + 1, l->n) != 0)
+			return pf_why_set(c->why, -EINTR, "interrupted after %zu of %zu versions", i + 1, l->n);
+	}
 	if (r == 0)
 		r = check_pins(l, &oldest);
 	if (r == 0)
@@ -481,10 +487,10 @@ static int check_table(struct check *c, struct pf_why *why)
 	return r ? r : check_tags(c, &refs);
 }
 
-int pf_check(struct pf_store *st, int (*found)(void *arg, const struct pf_finding *f), void *arg,
-	     struct pf_check_totals *out, struct pf_why *why)
+int pf_check(struct pf_store *st, int (*found)(void *arg, const struct pf_finding *f), pf_progress_fn progress,
+	     void *arg, struct pf_check_totals *out, struct pf_why *why)
 {
-	struct check c = { .st = st, .found = found, .arg = arg };
+	struct check c = { .st = st, .found = found, .progress = progress, .arg = arg, .why = why };
 
 	int r = check_table(&c, why);
 	*out = c.totals;

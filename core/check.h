@@ -25,10 +25,12 @@ struct pf_check_totals {
 
 /*
  * Calls `found` for each finding, in a stable order; its non-zero return stops the walk and is returned. 0 even with damage: see totals.
- * What cannot be read, for whatever reason, is damage; a feature bit we lack is a note. A finding is valid during its call.
+ * What cannot be read, for whatever reason, is damage; a feature bit we lack is a note. A finding is valid during its call. Progress (it may be NULL) is
+ * told of the versions of each branch by itself.
  *   -ENOENT  not a Lance table
+ *   -EINTR   interrupted
  */
-int pf_check(struct pf_store *st, int (*found)(void *arg, const struct pf_finding *f), void *arg,
-	     struct pf_check_totals *out, struct pf_why *why);
+int pf_check(struct pf_store *st, int (*found)(void *arg, const struct pf_finding *f), pf_progress_fn progress,
+	     void *arg, struct pf_check_totals *out, struct pf_why *why);
 
 #endif

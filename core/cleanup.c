@@ -131,7 +131,7 @@ static int judge(struct pf_cleanup *c, const struct pf_policy *policy, struct pf
 	int r = pf_lines_needs(c->l, c->line, &c->needs);
 	/* Windows are only as good as their files. Once is enough: nothing that a window needs is touched. */
 	if (r == 0 && policy && s->pins.n > c->o.n_released)
-		r = pf_survey_measure(s, NULL, NULL, why);
+		r = pf_survey_measure(s, NULL, why);
 	if (r == 0)
 		r = pf_retention_new(&(struct pf_retention_input){ .survey = s,
 								   .branches = c->needs.v,

@@ -276,9 +276,10 @@ static int look_at(struct pf_facts *f, struct pf_lines *l, struct pf_line *line)
 {
 	_cleanup_(looking_release) struct looking k = { .f = f };
 
+	const struct pf_looking how = { .orphan = see_orphan, .orphan_arg = &k };
 	int r = look_open(&k, line->survey);
 	if (r == 0)
-		f->unknown = pf_explain_new(l, line, f->now, see_orphan, &k, &f->e, &f->unknown_why);
+		f->unknown = pf_explain_new(l, line, f->now, &how, &f->e, &f->unknown_why);
 	if (r < 0 || f->unknown < 0)
 		return r < 0 || f->unknown == -ENOMEM ? -ENOMEM : 0;
 	r = pf_retention_problems(f->e->kept, note_problem, f);

@@ -23,12 +23,12 @@ void pf_explain_freep(struct pf_explain **e)
 	pf_explain_free(*e);
 }
 
-static int take_account(struct pf_explain *e, struct pf_lines *l, pf_orphan_fn orphan, void *arg, struct pf_why *why)
+static int take_account(struct pf_explain *e, struct pf_lines *l, const struct pf_looking *how, struct pf_why *why)
 {
 	int r = pf_lines_needs(l, e->line, &e->needs);
 
 	if (r == 0)
-		r = pf_survey_measure(e->survey, orphan, arg, why);
+		r = pf_survey_measure(e->survey, how, why);
 	if (r == 0)
 		r = pf_explain_ask(e, &(struct pf_question){ .n_released = 0 }, &e->kept);
 	if (r == 0)
@@ -36,7 +36,7 @@ static int take_account(struct pf_explain *e, struct pf_lines *l, pf_orphan_fn o
 	return r;
 }
 
-int pf_explain_new(struct pf_lines *l, struct pf_line *line, struct pf_time now, pf_orphan_fn orphan, void *arg,
+int pf_explain_new(struct pf_lines *l, struct pf_line *line, struct pf_time now, const struct pf_looking *how,
 		   struct pf_explain **out, struct pf_why *why)
 {
 	_cleanup_(pf_explain_freep) struct pf_explain *e = calloc(1, sizeof(*e));
@@ -51,7 +51,7 @@ int pf_explain_new(struct pf_lines *l, struct pf_line *line, struct pf_time now,
 	e->line = line;
 	e->survey = line->survey;
 	e->now = now;
-	int r = take_account(e, l, orphan, arg, why);
+	int r = take_account(e, l, how, why);
 	if (r == 0)
 		*out = STEAL(e);
 	return r;

@@ -23,12 +23,12 @@ struct pf_explain {
 };
 
 /*
- * Take account of a line: what other branches need of it, what is on disk, what is kept. `orphan` may be NULL: see pf_survey_measure. Borrows both.
+ * Take account of a line: what other branches need of it, what is on disk, what is kept. Borrows both. `how` may be NULL: see pf_survey_measure.
  *   -EBADMSG  the line cannot be read: line->unknown
  *   -ENOENT   nothing but its ref is left
  *   others    of pf_survey_measure
  */
-int pf_explain_new(struct pf_lines *l, struct pf_line *line, struct pf_time now, pf_orphan_fn orphan, void *arg,
+int pf_explain_new(struct pf_lines *l, struct pf_line *line, struct pf_time now, const struct pf_looking *how,
 		   struct pf_explain **out, struct pf_why *why);
 void pf_explain_free(struct pf_explain *e);
 void pf_explain_freep(struct pf_explain **e);

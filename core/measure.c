@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,11 +7,14 @@
 /* Deeper than any writer goes. Links may make a directory look endless. */
 #define DEPTH_MAX 8
 
+/* Asking whether to go on costs about as much as looking at a file. */
+#define FILES_A_WORD 128
+
 struct measuring {
 	struct pf_survey *s;
 	struct pf_store *st; /* looked at just now: the table's, or a base's */
-	pf_orphan_fn orphan;
-	void *arg;
+	const struct pf_looking *how;
+	uint64_t *looked; /* at so many files */
 	struct pf_why *why;
 	/* Of the directory being listed: */
 	const char *dir;
@@ -22,12 +26,22 @@ static int failed(struct measuring *m, int err, const char *path)
 {
 	char quoted[PF_QUOTE_TEXT];
 
-	return err == -ENOMEM
+	return err == -ENOMEM || err == -EINTR
 		       ? err
 		       : pf_why_set(m->why, err, "%s: %s", pf_text_quote(path, strlen(path), quoted), strerror(-err));
 }
 
 static int see_entry(void *arg, const char *name, bool is_dir);
+
+/* Look at a file, with a sign of life once in a while. */
+static int look_at(struct measuring *m, const char *path, struct pf_stat *st)
+{
+	const struct pf_looking *how = m->how;
+
+	if (++*m->looked % FILES_A_WORD == 0 && how->progress && how->progress(how->progress_arg, *m->looked, 0) != 0)
+		return pf_why_set(m->why, -EINTR, "interrupted after looking at %" PRIu64 " files", *m->looked);
+	return pf_store_stat(m->st, path, st);
+}
 
 /* List a directory, all the way down. */
 static int walk(struct measuring *m, const char *dir, struct pf_surveyed_file *into)
@@ -95,7 +109,7 @@ static int see_file(struct measuring *m, const char *path)
 	const struct pf_file_set *set = &m->s->state->set;
 	struct pf_stat st;
 
-	int r = pf_store_stat(m->st, path, &st);
+	int r = look_at(m, path, &st);
 	if (r < 0)
 		return r == -ENOENT ? 0 : failed(m, r, path); /* removed meanwhile, or a link that leads nowhere */
 	if (m->into) {
@@ -105,7 +119,7 @@ static int see_file(struct measuring *m, const char *path)
 	}
 	int64_t i = pf_file_set_find(set, 0, path);
 	if (i < 0 || !is_known(&set->v[i]))
-		return m->orphan ? m->orphan(m->arg, path, &st) : 0;
+		return m->how->orphan ? m->how->orphan(m->how->orphan_arg, path, &st) : 0;
 	set->v[i].presence = PF_PRESENT;
 	set->v[i].size = st.size;
 	return 0;
@@ -151,7 +165,7 @@ static int look(struct measuring *m, struct pf_surveyed_file *f)
 {
 	struct pf_stat st;
 
-	int r = pf_store_stat(m->st, f->path, &st);
+	int r = look_at(m, f->path, &st);
 	if (r == -ENOENT || r == -ENOTDIR) {
 		set_missing(f);
 		return 0;
@@ -225,10 +239,14 @@ static int look_at_base(struct measuring *m, uint32_t base)
 	return r;
 }
 
-int pf_survey_measure(struct pf_survey *s, pf_orphan_fn orphan, void *arg, struct pf_why *why)
+int pf_survey_measure(struct pf_survey *s, const struct pf_looking *how, struct pf_why *why)
 {
+	static const struct pf_looking quietly = { NULL };
+	uint64_t looked = 0;
 	struct pf_why inner = PF_WHY_INIT;
-	struct measuring m = { .s = s, .st = s->state->st, .orphan = orphan, .arg = arg, .why = &inner };
+	struct measuring m = {
+		.s = s, .st = s->state->st, .how = how ? how : &quietly, .looked = &looked, .why = &inner
+	};
 	struct pf_file_set *set = &s->state->set;
 
 	for (size_t i = 0; i < set->n; i++) {

@@ -63,9 +63,6 @@ struct pf_survey {
 	struct pf_survey_state *state;
 };
 
-/* Progress of a long walk: versions done and in all. A non-zero return interrupts: refresh returns -EINTR and a later call goes on from there. */
-typedef int (*pf_progress_fn)(void *arg, uint64_t done, uint64_t total);
-
 /* Borrows b. Reads nothing yet. */
 int pf_survey_new(struct pf_branch *b, struct pf_survey **out);
 void pf_survey_free(struct pf_survey *s);
@@ -78,16 +75,23 @@ const char *pf_survey_dir(const struct pf_survey *s);
 /*
  * Bring the survey up to the head as it is now. First call: all kept versions; later ones: only what is new, unless versions were replaced. What a
  * cleanup removes meanwhile is left out. Damage in a version is a gap, not a failure; of the head, whose pins decide, it is -EBADMSG. Other errors are
- * those of reaching the table at all. Pointers and indices into the survey are valid until the next call. Not thread-safe: one caller at a time.
+ * those of reaching the table at all. Progress is told of versions; when it was interrupted, a later call goes on from there. Pointers and indices into the survey are valid until the next call. Not thread-safe: one caller at a time.
  */
 int pf_survey_refresh(struct pf_survey *s, pf_progress_fn progress, void *arg, struct pf_why *why);
 
 /*
  * Look at the disk: presence and sizes of everything the survey knows, and sidecar folders, which only the disk knows. `orphan` (it may be NULL) is
  * told of each file in the branch's own folders that no version names, by its name in the store; a non-zero return stops and is returned. Files on bases
- * that are no local directory stay PF_UNSEEN. To be done after each refresh whose sizes are wanted, and after pf_lines_needs.
+ * that are no local directory stay PF_UNSEEN. To be done after each refresh whose sizes are wanted, and after pf_lines_needs. Progress is told of files;
+ * when it was interrupted, all of it is to be done again. `how` may be NULL, and so may be what is in it.
  */
 typedef int (*pf_orphan_fn)(void *arg, const char *path, const struct pf_stat *st);
-int pf_survey_measure(struct pf_survey *s, pf_orphan_fn orphan, void *arg, struct pf_why *why);
+struct pf_looking {
+	pf_orphan_fn orphan;
+	void *orphan_arg;
+	pf_progress_fn progress;
+	void *progress_arg;
+};
+int pf_survey_measure(struct pf_survey *s, const struct pf_looking *how, struct pf_why *why);
 
 #endif

@@ -25,4 +25,7 @@ static inline void pf_freep(void *p)
 	free(*(void **)p);
 }
 
+/* Progress of a long walk: how many are done, and of how many in all; 0: nobody knows. A non-zero return interrupts it: -EINTR. */
+typedef int (*pf_progress_fn)(void *arg, uint64_t done, uint64_t total);
+
 #endif

@@ -188,7 +188,7 @@ static bool is_same(const struct fs_seen *a, const struct fs_seen *b)
 	return same;
 }
 
-/* A walk and whom it is for. */
+/* A walk over all versions, then all files, and whom it is for. */
 struct walk {
 	struct fs *fs;
 	fuse_req_t req;
@@ -209,47 +209,66 @@ static void tell(struct walk *w, const char *text)
 	w->told = true;
 }
 
-static int progress(void *arg, uint64_t done, uint64_t total)
+/* Is it time for a word? Then *seconds is for how long it has gone on. */
+static bool is_due(struct walk *w, int64_t *seconds)
+{
+	int64_t now = pf_time_steady_ns();
+
+	if (now < w->next)
+		return false;
+	w->next = now + (now - w->began);
+	*seconds = (now - w->began) / 1000000000;
+	return true;
+}
+
+static int see_version(void *arg, uint64_t done, uint64_t total)
 {
 	struct walk *w = arg;
-	int64_t now = pf_time_steady_ns();
 	struct pf_why text;
+	int64_t seconds;
 
-	if (!is_wanted(w->fs, w->req))
-		return 1;
-	if (now >= w->next) {
-		pf_why_set(&text, 0, "%" PRIu64 " of %" PRIu64 " versions read in %" PRId64 " s", done, total,
-			   (now - w->began) / 1000000000);
+	if (is_due(w, &seconds)) {
+		pf_why_set(&text, 0, "%" PRIu64 " of %" PRIu64 " versions read in %" PRId64 " s", done, total, seconds);
 		tell(w, text.text);
-		w->next = now + (now - w->began);
 	}
-	return 0;
+	return !is_wanted(w->fs, w->req);
+}
+
+static int see_file(void *arg, uint64_t done, uint64_t total)
+{
+	struct walk *w = arg;
+	struct pf_why text;
+	int64_t seconds;
+
+	if (is_due(w, &seconds)) {
+		pf_why_set(&text, 0, "all versions read, and %" PRIu64 " files looked at in %" PRId64 " s", done,
+			   seconds);
+		tell(w, text.text);
+	}
+	return !is_wanted(w->fs, w->req);
 }
 
 /* Bring everything up to the heads as they are now. */
-static int refresh(struct fs *fs, fuse_req_t req, const struct fs_node *n, struct pf_why *why)
+static int refresh(struct fs_kept *k, struct walk *w, struct pf_why *why)
 {
-	struct fs_kept *k = &fs->kept;
-	int64_t now = pf_time_steady_ns();
-	struct walk w = { .fs = fs, .req = req, .node = n, .began = now, .next = now + WORD_NS };
-
 	pf_explain_free(STEAL(k->answer));
 	int r = look(k, &k->seen); /* before: what comes meanwhile is seen the next time */
 	if (r == 0)
-		r = pf_lines_refresh(&k->lines, progress, &w, why);
-	if (r == 0 && w.told)
-		tell(&w, "all versions read");
+		r = pf_lines_refresh(&k->lines, see_version, w, why);
 	return r;
 }
 
-static int explain(struct fs_kept *k, struct fs_line *of, struct pf_why *why)
+static int explain(struct fs_kept *k, struct fs_line *of, struct walk *w, struct pf_why *why)
 {
+	const struct pf_looking how = { .progress = see_file, .progress_arg = w };
 	struct pf_line *line = pf_lines_find(&k->lines, of->name);
 	if (!line)
 		return pf_why_set(why, -ENOENT, "no such branch");
-	int r = pf_explain_new(&k->lines, line, pf_time_now(), NULL, NULL, &k->answer, why);
+	int r = pf_explain_new(&k->lines, line, pf_time_now(), &how, &k->answer, why);
 	if (r < 0)
 		return r;
+	if (w->told)
+		tell(w, "all versions read, and all files looked at");
 	const struct fs_account a = {
 		.version = k->answer->survey->head->version,
 		.bytes_kept = k->answer->totals.bytes_kept,
@@ -278,9 +297,11 @@ int fs_kept_begin(fuse_req_t req, const struct fs_node *n, bool measured, struct
 	if (r < 0)
 		return r;
 	if (measured || !holds(k, line->name)) {
-		r = refresh(fs, req, n, why);
+		int64_t now = pf_time_steady_ns();
+		struct walk w = { .fs = fs, .req = req, .node = n, .began = now, .next = now + WORD_NS };
+		r = refresh(k, &w, why);
 		if (r == 0)
-			r = explain(k, line, why);
+			r = explain(k, line, &w, why);
 	}
 	if (r < 0)
 		fs_kept_end(fs);

@@ -43,7 +43,7 @@ static void plan(struct pf_survey *s, bool look)
 	int64_t survey_us = us_since(at);
 	uint64_t bytes = bytes_read() - before;
 	at = pf_time_steady_ns();
-	if (look && pf_survey_measure(s, NULL, NULL, &why) < 0)
+	if (look && pf_survey_measure(s, NULL, &why) < 0)
 		errx(1, "%s", why.text);
 	int64_t look_us = us_since(at);
 	at = pf_time_steady_ns();

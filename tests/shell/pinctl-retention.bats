@@ -503,3 +503,54 @@ use_fri() {
 	rm "$tag"
 	got 1 why 2
 }
+
+# use_slow: the fixture of 300 versions, and $slowly: before a command, makes each look at a file take a while. What was looked at is in $trace.
+use_slow() {
+	command -v strace >/dev/null || skip "no strace"
+	use many-versions
+	trace=$BATS_TEST_TMPDIR/trace
+	rm -f "$trace"
+	# The sanitizer looks for leaks as a tracer does, and there can be only one.
+	slowly=(env ASAN_OPTIONS=detect_leaks=0 strace -f -qq -o "$trace" -e trace=openat,statx -e inject=openat,statx:delay_enter=3ms)
+}
+
+# looked_at CALL: at more manifests than the head's.
+looked_at() {
+	(($(grep -c "$1(.*_versions/[0-9]*\.manifest" "$trace") > 8))
+}
+
+@test "a long look at versions, then at files, is told on a terminal, and only there" {
+	use_slow
+	local command
+	for command in usage "what-if expire" check; do
+		run script -qec "${slowly[*]} pinctl $command" /dev/null
+		[[ $output == *"reading versions: "*" of 30"* ]]
+		[[ $output == *"looking at files: "[1-9]* ]]
+		[[ $command != check || $output == *"checking versions: "*" of 30"* ]]
+	done
+	run --separate-stderr "${slowly[@]}" pinctl usage
+	[[ $stderr != *"reading "* && $stderr != *"looking "* ]]
+}
+
+@test "a long look ends at once on Ctrl-C, and has changed nothing" {
+	local call before command
+	use_slow
+	before=$(tree)
+	for call in openat statx; do
+		for command in "snapshots --reasons" usage fri "why 1" "what-if expire" timeline check; do
+			rm -f "$trace"
+			# shellcheck disable=SC2086 # they are words
+			background "${slowly[@]}" pinctl $command
+			eventually looked_at "$call"
+			pkill -INT -P "$pid" pinctl
+			ended 1
+			if [ "$call" = openat ]; then
+				[[ $(<"$err") == "pinctl: interrupted after "*" of 30"*" versions" ]]
+			else
+				[[ $(<"$err") == "pinctl: interrupted after "*" files" ]]
+			fi
+			[ ! -s "$out" ]
+		done
+	done
+	[ "$(tree)" = "$before" ]
+}

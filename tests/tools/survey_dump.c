@@ -147,7 +147,7 @@ static int dump_line(struct pf_lines *l, struct pf_line *line, json_t *out, stru
 	pf_json_put(&out, "gaps", gaps);
 	int e = pf_lines_needs(l, line, &needs);
 	if (e == 0)
-		e = pf_survey_measure(s, add_orphan, &d, why);
+		e = pf_survey_measure(s, &(struct pf_looking){ .orphan = add_orphan, .orphan_arg = &d }, why);
 	if (e < 0)
 		return e;
 	for (size_t i = 0; e == 0 && i < s->n_versions; i++)

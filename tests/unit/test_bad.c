@@ -100,7 +100,7 @@ static void check_one(const char *file, const char *says)
 	pf_store_mem_set_hook(st, reads_only, NULL);
 
 	alloc_fail(0);
-	assert_int_equal(pf_check(st, look, &l, &totals, &why), 0);
+	assert_int_equal(pf_check(st, look, NULL, &l, &totals, &why), 0);
 	if (!l.seen)
 		fail_msg("%s: check does not say \"%s\"", file, says);
 	if (alloc_bytes() > BYTES_MAX)

@@ -29,7 +29,7 @@ static struct pf_check_totals run(struct pf_store *st, struct pf_buf *out)
 	struct pf_why why = PF_WHY_INIT;
 
 	pf_buf_reset(out);
-	if (pf_check(st, collect, out, &totals, &why) != 0)
+	if (pf_check(st, collect, NULL, out, &totals, &why) != 0)
 		fail_msg("%s", why.text);
 	return totals;
 }
@@ -77,7 +77,7 @@ static void test_not_a_table(void **state)
 	struct pf_why why = PF_WHY_INIT;
 
 	assert_int_equal(pf_store_mem_new(&st), 0);
-	assert_int_equal(pf_check(st, collect, &out, &totals, &why), -ENOENT);
+	assert_int_equal(pf_check(st, collect, NULL, &out, &totals, &why), -ENOENT);
 	assert_non_null(strstr(why.text, "is not a Lance table"));
 	assert_int_equal(out.len, 0);
 }
@@ -335,12 +335,45 @@ static void test_stop(void **state)
 	put_text(st, "_refs/tags/b.json", "{");
 	for (int n = 1; n <= 5; n++) {
 		int left = n;
-		assert_int_equal(pf_check(st, stop, &left, &totals, &why), -ENOENT);
+		assert_int_equal(pf_check(st, stop, NULL, &left, &totals, &why), -ENOENT);
 		assert_int_equal(totals.damages + totals.notes, n);
 		assert_string_equal(why.text, "");
 	}
 	int left = 6;
-	assert_int_equal(pf_check(st, stop, &left, &totals, &why), 0);
+	assert_int_equal(pf_check(st, stop, NULL, &left, &totals, &why), 0);
+}
+
+static int ignore(void *arg, const struct pf_finding *f)
+{
+	return 0;
+}
+
+static int see_progress(void *arg, uint64_t done, uint64_t total)
+{
+	int *left = arg;
+
+	assert_int_equal(total, 3);
+	assert_in_range(done, 1, 3);
+	return --*left == 0;
+}
+
+static void test_interrupted(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ 0 });
+	struct pf_check_totals totals;
+	struct pf_why why = PF_WHY_INIT;
+
+	for (int n = 1; n <= 3; n++) {
+		char want[64];
+		int left = n;
+		assert_int_equal(pf_check(st, ignore, see_progress, &left, &totals, &why), -EINTR);
+		assert_int_equal(totals.manifests, n);
+		snprintf(want, sizeof(want), "interrupted after %d of 3 versions", n);
+		assert_string_equal(why.text, want);
+	}
+	int left = 4;
+	assert_int_equal(pf_check(st, ignore, see_progress, &left, &totals, &why), 0);
+	assert_int_equal(left, 1);
 }
 
 /* Storage that fails at each call in turn: reported, or nothing was lost by it; never a crash, and the rest is walked. */
@@ -374,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_mixed_names),
 		cmocka_unit_test(test_branches),
 		cmocka_unit_test(test_stop),
+		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_storage_fails),
 	};
 

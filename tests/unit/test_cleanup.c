@@ -174,7 +174,7 @@ static void assert_whole_versions(struct pf_store *st)
 		struct pf_survey *s = l.v[i].survey;
 		assert_non_null(s);
 		assert_int_equal(s->n_gaps, 0);
-		assert_int_equal(pf_survey_measure(s, NULL, NULL, &why), 0);
+		assert_int_equal(pf_survey_measure(s, NULL, &why), 0);
 		for (size_t k = 0; k < s->n_files; k++)
 			if (s->files[k].n_iv && s->files[k].presence == PF_MISSING)
 				fail_msg("%s is missing", s->files[k].path);

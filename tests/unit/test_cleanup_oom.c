@@ -80,7 +80,7 @@ static void assert_whole(struct pf_store *st)
 	pf_lines_init(&l, st);
 	assert_int_equal(pf_lines_refresh(&l, NULL, NULL, NULL), 0);
 	struct pf_survey *s = l.v[0].survey;
-	assert_int_equal(pf_survey_measure(s, NULL, NULL, NULL), 0);
+	assert_int_equal(pf_survey_measure(s, NULL, NULL), 0);
 	for (size_t k = 0; k < s->n_files; k++)
 		if (s->files[k].n_iv && s->files[k].presence == PF_MISSING)
 			fail_msg("%s is missing", s->files[k].path);

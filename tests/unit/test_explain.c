@@ -36,7 +36,7 @@ static void open_account(struct account *a, struct pf_store *st, const char *bra
 		fail_msg("%s", why.text);
 	struct pf_line *line = pf_lines_find(&a->lines, branch);
 	assert_non_null(line);
-	if (pf_explain_new(&a->lines, line, now, NULL, NULL, &a->e, &why) < 0)
+	if (pf_explain_new(&a->lines, line, now, NULL, &a->e, &why) < 0)
 		fail_msg("%s", why.text);
 }
 
@@ -428,7 +428,7 @@ static int ask_anew(struct account *a, unsigned *opens)
 {
 	pf_explain_free(a->e);
 	if (pf_lines_refresh(&a->lines, NULL, NULL, NULL) < 0 ||
-	    pf_explain_new(&a->lines, &a->lines.v[0], now, NULL, NULL, &a->e, NULL) < 0)
+	    pf_explain_new(&a->lines, &a->lines.v[0], now, NULL, &a->e, NULL) < 0)
 		fail();
 	*opens = 0;
 	pf_store_mem_set_hook(a->st, count_opens, opens);

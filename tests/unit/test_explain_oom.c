@@ -38,7 +38,7 @@ static int ask(struct pf_explain *e, struct pf_buf *out)
 
 static int run(struct pf_lines *l, struct pf_explain **e, struct pf_buf *out)
 {
-	int r = pf_explain_new(l, &l->v[0], now, NULL, NULL, e, NULL);
+	int r = pf_explain_new(l, &l->v[0], now, NULL, e, NULL);
 
 	return r < 0 ? r : ask(*e, out);
 }

@@ -118,7 +118,9 @@ static void assert_orphans(struct pf_line *line, const char *want)
 	_cleanup_(pf_buf_release) struct pf_buf got = PF_BUF_INIT;
 
 	assert_int_equal(pf_buf_addstr(&got, ""), 0);
-	assert_int_equal(pf_survey_measure(line->survey, note_orphan, &got, NULL), 0);
+	assert_int_equal(pf_survey_measure(line->survey,
+					   &(struct pf_looking){ .orphan = note_orphan, .orphan_arg = &got }, NULL),
+			 0);
 	assert_string_equal(pf_buf_str(&got), want);
 }
 
@@ -330,7 +332,7 @@ static void test_misplaced_index(void **state)
 	assert_int_equal(seen, 2);
 	/* It is nowhere at all: that is missed. */
 	assert_int_equal(pf_store_mem_del(st, file), 0);
-	assert_int_equal(pf_survey_measure(dev, NULL, NULL, NULL), 0);
+	assert_int_equal(pf_survey_measure(dev, NULL, NULL), 0);
 	for (size_t i = 0; i < dev->n_files; i++)
 		if (dev->files[i].cls == PF_FILE_INDEX && !dev->files[i].own)
 			assert_int_equal(dev->files[i].presence, PF_MISSING);

@@ -94,7 +94,7 @@ static void assert_orphans(struct world *w, const char *want)
 	size_t n = 0;
 
 	assert_int_equal(pf_buf_addstr(&sorted, ""), 0);
-	if (pf_survey_measure(w->s, note_orphan, &got, &why) < 0)
+	if (pf_survey_measure(w->s, &(struct pf_looking){ .orphan = note_orphan, .orphan_arg = &got }, &why) < 0)
 		fail_msg("%s", why.text);
 	for (char *p = strtok_r((char *)(uintptr_t)pf_buf_str(&got), "\n", &save); p; p = strtok_r(NULL, "\n", &save))
 		line[n++] = p;
@@ -192,7 +192,45 @@ static void test_stopped(void **state)
 
 	new_world(&w);
 	assert_int_equal(pf_store_mem_put(w.st, "data/c.lance", "x", 1), 0);
-	assert_int_equal(pf_survey_measure(w.s, stop, NULL, NULL), 42);
+	assert_int_equal(pf_survey_measure(w.s, &(struct pf_looking){ .orphan = stop, .orphan_arg = NULL }, NULL), 42);
+	close_world(&w);
+}
+
+static int see_progress(void *arg, uint64_t done, uint64_t total)
+{
+	uint64_t *left = arg;
+
+	assert_true(done > 0);
+	assert_int_equal(total, 0);
+	return --*left == 0;
+}
+
+/* A sign of life while many files are looked at, whether anybody names them or not; it may be interrupted, and is right the next time. */
+static void test_progress(void **state)
+{
+	struct pf_why why = PF_WHY_INIT;
+	struct world w;
+	uint64_t left = UINT64_MAX;
+	const struct pf_looking how = { .progress = see_progress, .progress_arg = &left };
+
+	new_world(&w);
+	for (int i = 0; i < 1000; i++) {
+		char path[32];
+		snprintf(path, sizeof(path), i % 2 ? "data/%d.lance" : "_indices/u/%d", i);
+		assert_int_equal(pf_store_mem_put(w.st, path, "x", 1), 0);
+	}
+	assert_int_equal(pf_survey_measure(w.s, &how, &why), 0);
+	uint64_t words = UINT64_MAX - left;
+	assert_in_range(words, 4, 100);
+	for (uint64_t n = 1; n <= words; n++) {
+		left = n;
+		why.text[0] = '\0';
+		assert_int_equal(pf_survey_measure(w.s, &how, &why), -EINTR);
+		assert_non_null(strstr(why.text, "interrupted after looking at "));
+	}
+	left = words + 1;
+	assert_int_equal(pf_survey_measure(w.s, &how, &why), 0);
+	assert_int_equal(find(&w, "data/a.lance")->presence, PF_PRESENT);
 	close_world(&w);
 }
 
@@ -241,7 +279,7 @@ static void verify(struct world *w, struct pf_why *why)
 
 	*why = (struct pf_why)PF_WHY_INIT;
 	assert_int_equal(pf_survey_refresh(w->s, NULL, NULL, why), 0);
-	assert_int_equal(pf_survey_measure(w->s, NULL, NULL, why), 0);
+	assert_int_equal(pf_survey_measure(w->s, NULL, why), 0);
 	assert_int_equal(pf_retention_new(&(struct pf_retention_input){ .survey = w->s }, &r), 0);
 	int e = pf_retention_verify(r, why);
 	assert_int_equal(e, why->text[0] ? -EBUSY : 0);
@@ -322,7 +360,8 @@ static void test_links(void **state)
 	assert_int_equal(symlink("nowhere", "data/nowhere.lance"), 0);
 	assert_int_equal(mkfifo("data/fifo", 0600), 0);
 	open_world(&w, st);
-	assert_int_equal(pf_survey_measure(w.s, note_orphan, &got, NULL), 0);
+	assert_int_equal(
+		pf_survey_measure(w.s, &(struct pf_looking){ .orphan = note_orphan, .orphan_arg = &got }, NULL), 0);
 	assert_file(&w, "data/a.lance", PF_PRESENT, 5, 1);
 	close_world(&w);
 	assert_int_equal(chdir("/"), 0);
@@ -333,8 +372,9 @@ static void test_links(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),	 cmocka_unit_test(test_orphans),	cmocka_unit_test(test_stopped),
-		cmocka_unit_test(test_sidecars), cmocka_unit_test(test_each_is_missed), cmocka_unit_test(test_links),
+		cmocka_unit_test(test_sizes),	 cmocka_unit_test(test_orphans),  cmocka_unit_test(test_stopped),
+		cmocka_unit_test(test_progress), cmocka_unit_test(test_sidecars), cmocka_unit_test(test_each_is_missed),
+		cmocka_unit_test(test_links),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

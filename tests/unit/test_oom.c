@@ -103,7 +103,7 @@ static int do_check(struct pf_store *st)
 {
 	struct pf_check_totals t;
 
-	int r = pf_check(st, ignore, NULL, &t, NULL);
+	int r = pf_check(st, ignore, NULL, NULL, &t, NULL);
 	/* One manifest that no memory was there for is told like one that cannot be read. */
 	return r == 0 && t.damages + t.notes > 0 ? -ENOMEM : r;
 }

@@ -136,7 +136,11 @@ static void test_fixtures(void **state)
 			fail_msg("%s: %s", key, s->gaps[i].text);
 		json_array_foreach(versions, i, version) check_version(key, st, s, i, version);
 
-		assert_int_equal(pf_survey_measure(s, no_orphan, (void *)(uintptr_t)key, NULL), 0);
+		assert_int_equal(pf_survey_measure(s,
+						   &(struct pf_looking){ .orphan = no_orphan,
+									 .orphan_arg = (void *)(uintptr_t)key },
+						   NULL),
+				 0);
 		for (i = 0; i < s->n_files; i++) {
 			const struct pf_surveyed_file *f = &s->files[i];
 			if (f->presence != PF_PRESENT && !f->optional)

@@ -108,7 +108,7 @@ static int run(struct pf_lines *l, struct pf_buf *out)
 	struct pf_survey *s = l->v[0].survey;
 	e = pf_lines_needs(l, &l->v[0], &needs);
 	if (e == 0)
-		e = pf_survey_measure(s, NULL, NULL, NULL);
+		e = pf_survey_measure(s, NULL, NULL);
 	if (e < 0)
 		return e;
 	e = pf_retention_new(&(struct pf_retention_input){ .survey = s, .branches = needs.v, .n_branches = needs.n },

@@ -1,8 +1,9 @@
-#include "pinctl.h"
+#include "progress.h"
 
 #include <inttypes.h>
 
 struct findings {
+	struct progress progress;
 	bool json;
 	json_t *list;
 };
@@ -41,11 +42,29 @@ static int found(void *arg, const struct pf_finding *f)
 {
 	struct findings *all = arg;
 
+	progress_clear(&all->progress);
 	if (!all->json)
 		print_finding(f);
 	else if (json_array_append_new(all->list, pf_json_finding(f)) < 0)
 		return -ENOMEM;
 	return 0;
+}
+
+static int see_version(void *arg, uint64_t done, uint64_t total)
+{
+	struct findings *all = arg;
+
+	if (progress_is_due(&all->progress))
+		progress_say(&all->progress, "checking versions: %" PRIu64 " of %" PRIu64, done, total);
+	return progress_is_over(&all->progress);
+}
+
+static int check_all(struct ctl *c, struct findings *all, struct pf_check_totals *totals, struct pf_why *why)
+{
+	progress_open(&all->progress);
+	int r = pf_check(c->store, found, see_version, all, totals, why);
+	progress_close(&all->progress);
+	return r;
 }
 
 /* What speaks against destructive work on one line. */
@@ -97,7 +116,7 @@ static int check_window(struct pf_lines *l, struct pf_line *line, struct window 
 	/* One that cannot be read is found by the walk, and is a problem of the others. */
 	if (!line->survey)
 		return 0;
-	int r = pf_explain_new(l, line, pf_time_now(), NULL, NULL, &e, why);
+	int r = account_explain(l, line, &e, why);
 	if (r == 0)
 		r = pf_retention_problems(e->kept, problem, w);
 	return r < 0 ? r : check_history(e, w);
@@ -125,7 +144,7 @@ int cmd_check(struct ctl *c, const struct args *a)
 	all.list = list;
 	int r = ctl_open_store(c, &why);
 	if (r == 0)
-		r = pf_check(c->store, found, &all, &totals, &why);
+		r = check_all(c, &all, &totals, &why);
 	if (r == 0)
 		r = check_windows(c, &w, &why);
 	if (r < 0) {

@@ -155,9 +155,10 @@ struct account {
 int account_open(struct ctl *c, struct account *a, struct pf_why *why);
 void account_close(struct account *a);
 
-/* Step by step, after ctl_open: read all lines, on a terminal with progress if that takes long; then choose one, NULL: main. */
+/* Step by step, after ctl_open, on a terminal with progress if that takes long: read all lines; then choose one, NULL: main, or take account of any. */
 int account_read(struct ctl *c, struct pf_lines *l, struct pf_why *why);
 int account_choose(struct account *a, const char *name, struct pf_why *why);
+int account_explain(struct pf_lines *l, struct pf_line *line, struct pf_explain **out, struct pf_why *why);
 
 /* What `status` says of it in the time that it has: 1 and the sentence in *why if destructive work is refused, 0 if it is not, or that it is not known. */
 int account_glance(struct ctl *c, struct pf_why *why);
