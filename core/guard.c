@@ -73,6 +73,9 @@ int pf_guard_from_tag(const struct pf_tag *t, struct pf_guard *out, struct pf_wh
 	struct pf_guard g = { .source_version = 0 };
 	struct pf_uuid named;
 
+	/* It was JSON when the tag was read. */
+	if (t->metadata && !metadata)
+		return -ENOMEM;
 	int ours = pf_guard_name_parse(t->name, &g.pin);
 	if (!ours && !pin)
 		return 0;

@@ -40,7 +40,7 @@ struct pf_guards {
 };
 void pf_guards_release(struct pf_guards *l);
 
-/* Is this tag one of ours? 1 and *out, 0 no; -EBADMSG if it has our name or metadata but not the shape. */
+/* Is this tag one of ours? 1 and *out, 0 no; -EBADMSG if it has our name or metadata but not the shape; -ENOMEM. */
 int pf_guard_from_tag(const struct pf_tag *t, struct pf_guard *out, struct pf_why *why);
 
 /* Is it the tag that pf_guard_put makes for this pin? */

@@ -90,9 +90,11 @@ static int take_tags(struct pf_retention *r)
 		return -ENOMEM;
 	for (size_t i = 0; i < tags->n; i++) {
 		struct pf_guard guard;
-		/* On a version that is not there it keeps nothing, whatever happens around it. */
-		bool counts = pf_retention_has(r->in.survey, tags->v[i].version) &&
-			      pf_guard_from_tag(&tags->v[i], &guard, NULL) != 1;
+		int is_guard = pf_guard_from_tag(&tags->v[i], &guard, NULL);
+		if (is_guard == -ENOMEM)
+			return is_guard;
+		/* On a version that is not there it keeps nothing, whatever happens around it. One with our name and another shape is a tag. */
+		bool counts = pf_retention_has(r->in.survey, tags->v[i].version) && is_guard != 1;
 		for (size_t k = 0; counts && k < r->in.n_untagged; k++)
 			counts = strcmp(tags->v[i].name, r->in.untagged[k]) != 0;
 		if (counts)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "core/retention.h"
 
@@ -442,6 +443,30 @@ static void test_reasons(void **state)
 		       (const char *const[]){ "tag:t0,branch:feat/x", "head,branch:main,policy" });
 }
 
+static void *no_memory(size_t n)
+{
+	return NULL;
+}
+
+/* Which tags are guard tags takes memory to tell: without it there is no answer, instead of one that takes a guard tag for a tag. */
+static void test_guard_without_memory(void **state)
+{
+	struct pf_retention *r = NULL;
+	json_malloc_t get;
+	json_free_t give;
+	struct world w;
+
+	small_world(&w);
+	w.s.tags.n = 1;
+	make_guard(&w, 0, 1);
+	json_get_alloc_funcs(&get, &give);
+	json_set_alloc_funcs(no_memory, give);
+	int e = pf_retention_new(&w.in, &r);
+	json_set_alloc_funcs(get, give);
+	assert_int_equal(e, -ENOMEM);
+	assert_null(r);
+}
+
 /* Only a version whose timestamp is before now - older_than goes: not one of that very moment (cases-open B29). */
 static void test_older_than(void **state)
 {
@@ -493,7 +518,8 @@ static void test_sidecars(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_model),	   cmocka_unit_test(test_what_if),  cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_model),	   cmocka_unit_test(test_what_if),
+		cmocka_unit_test(test_reasons),	   cmocka_unit_test(test_guard_without_memory),
 		cmocka_unit_test(test_older_than), cmocka_unit_test(test_sidecars),
 	};
 
