@@ -127,7 +127,10 @@ void pf_fri_path_release(struct pf_fri_path *p);
 /* A shortest way from the pin's source to a record that it needs. 1 and *out, 0 if it does not need it, or as pf_explain_fri_pin. */
 int pf_explain_fri_path(struct pf_explain *e, size_t pin, size_t record, struct pf_fri_path *out, struct pf_why *why);
 
-/* The names of the indices that need a record, in the order of the index section. *v is malloc'ed, the names are e's. Errors of pf_closure_consumers. */
+/*
+ * The names of the indices that need a record, in the order of the index section. *v is malloc'ed, the names are e's. Errors of pf_closure_consumers, of
+ * which -EBADMSG gives the names all the same: an index whose coverage is damaged among them, where it may need the record.
+ */
 int pf_explain_fri_indices(struct pf_explain *e, size_t record, const char ***v, size_t *n, struct pf_why *why);
 
 /* Append the name of the folder of a group's row map, as above with a slash at the end. -EBADMSG: on a base that the manifest does not have. */

@@ -321,7 +321,7 @@ int pf_explain_fri_indices(struct pf_explain *e, size_t record, const char ***v,
 	_cleanup_(pf_freep) const char **names = NULL;
 	struct pf_explained_fri *x;
 	size_t found = 0;
-	int r = load(e, &x, why);
+	int r = load(e, &x, why), damaged = 0;
 
 	if (r == 0)
 		r = ask_consumers(x);
@@ -335,14 +335,16 @@ int pf_explain_fri_indices(struct pf_explain *e, size_t record, const char ***v,
 		return -ENOMEM;
 	for (size_t i = 0; i < x->n_consumers; i++) {
 		const struct consumer *c = &x->consumers[i];
-		if (c->err < 0)
+		if (c->err < 0 && c->err != -EBADMSG)
 			return pf_why_set(why, c->err, "%s", pf_text_of(c->err, &c->why));
+		if (c->err < 0 && damaged == 0)
+			damaged = pf_why_set(why, c->err, "%s", pf_text_of(c->err, &c->why));
 		if (c->needed[record])
 			names[found++] = c->name;
 	}
 	*v = STEAL(names);
 	*n = found;
-	return 0;
+	return damaged;
 }
 
 int pf_explain_fri_map(const struct pf_explain *e, const struct pf_fri_group *g, struct pf_buf *out, struct pf_why *why)

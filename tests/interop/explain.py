@@ -166,8 +166,11 @@ def straddling():
         head.set_history(record, 0)
         head.publish()
         status, said, sentence = pinctl_status(at, "fri")
-        equal((status, said), (3, "0\tversion 1\t1,2>3\tunknown\n"), "records")
+        equal((status, said), (3, "0\tversion 1\t1,2>3\tindex:a_idx,unknown\n"), "records")
         assert "a_idx" in sentence and "rebuild it" in sentence, sentence
+        status, said, sentence = pinctl_status(at, "why", "fri/0")
+        equal((status, said), (0, "index:a_idx\tit finds its rows through it\n"), "why")
+        assert "rebuild it" in sentence, sentence
         status, said, _ = pinctl_status(at, "check")
         equal(status, 3, "check")
         assert "window\tmain\t" in said and "covers some but not all" in said, said

@@ -117,6 +117,13 @@ def same_from_pinctl(table, name, dice):
         equal(status, 1, "exit status of why %s (%s)" % (path, sentence))
 
 
+def goes(table, name):
+    """Files that a cleanup would delete which keeps no more than it must. Each line is bytes, class and path."""
+    keep_least = ("--retain", "1", "--tags", "skip", "--delete-unverified")
+    lines = pinctl(table.at, "cleanup", *keep_least, branch=table.branch(name)).splitlines()
+    return {os.path.join(table.at, path): int(size) for size, _, path in (line.split("\t") for line in lines)}
+
+
 def release(table, name, pin):
     """What if, and then the deed. What was the head before is of the past then: its own files are left out."""
     at, branch, reason = table.at, table.branch(name), "pin:" + pin
@@ -129,7 +136,12 @@ def release(table, name, pin):
     before, head = table.files[name], max(table.versions[name])
     files = table.said[name]["versions"][str(head)]
     passing = {path for path, kind in files.items() if kind in ("manifest", "transaction")}
+    went = goes(table, name)
     pinctl(at, "release", pin, branch=branch)
+    goes_now = goes(table, name)
+    equal(sorted(went.keys() - goes_now.keys()), [], "files that stay by one pin less")
+    more = {path: size for path, size in goes_now.items() if path not in went and path not in passing}
+    equal(more, {path: os.path.getsize(path) for path in freed - passing}, "what a cleanup deletes by one pin less")
     table.look()
     after = table.files[name]
     gone, expected = before.keys() - after.keys(), {path for path, why in before.items() if why == {reason}}

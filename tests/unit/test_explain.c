@@ -130,12 +130,49 @@ static void test_stamps(void **state)
 	moved_put_history("L1 0:10 > 1:10; L2 1:10 > 2:10", 0, 0, &index);
 	pinned_put(st, &(struct table_version){ .version = 4, .index = &index }, &(struct pinned){ .pins = "ab" });
 	open_account(&a, st, NULL);
+	/* Not a byte of the source is read for it. */
+	table_manifest_name(&(struct table_version){ .version = 1 }, name);
+	assert_int_equal(pf_store_mem_del(st, name), 0);
 	assert_path(a.e, 0, 0, "");
 	assert_path(a.e, 0, 1, "");
 	assert_path(a.e, 1, 0, "not needed");
 	assert_path(a.e, 1, 1, "");
-	/* Not a byte of the source is read for it. */
-	table_manifest_name(&(struct table_version){ .version = 1 }, name);
+	close_account(&a);
+}
+
+/* An index that covers a part of what a record moved: it is named as one that needs the record, and that it may be more is said (cases-open A26). */
+static void test_covered_in_part(void **state)
+{
+	static const uint8_t fragment_1[] = { 0x3a, 0x30, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 1, 0 };
+	_cleanup_(pf_buf_release) struct pf_buf index = PF_BUF_INIT, bitmap = PF_BUF_INIT;
+	_cleanup_(pf_freep) const char **names = NULL;
+	_cleanup_(pf_freep) const char **others = NULL;
+	struct pf_store *st = NULL;
+	struct account a = { NULL };
+	struct pf_why why = PF_WHY_INIT;
+	size_t n;
+
+	assert_int_equal(pf_store_mem_new(&st), 0);
+	pinned_put(st, &(struct table_version){ .version = 1 }, &(struct pinned){ .pins = NULL });
+	assert_int_equal(pf_buf_add(&bitmap, fragment_1, sizeof(fragment_1)), 0);
+	moves_index(&(struct moves_index){ .name = "half", .uuid = 2, .bitmap = &bitmap, .dataset_version = 9 },
+		    &index);
+	moved_put_history("L1 1:10 2:10 > 3:20; L2 4:10 > 5:10", 0, 0, &index);
+	pinned_put(st, &(struct table_version){ .version = 2, .index = &index }, &(struct pinned){ .pins = NULL });
+	open_account(&a, st, NULL);
+	assert_int_equal(pf_explain_fri_indices(a.e, 0, &names, &n, &why), -EBADMSG);
+	assert_int_equal(n, 2);
+	assert_string_equal(names[0], "half");
+	assert_string_equal(names[1], "by_id");
+	assert_non_null(strstr(why.text, "half"));
+	assert_int_equal(pf_explain_fri_indices(a.e, 1, &others, &n, &why), -EBADMSG);
+	assert_int_equal(n, 1);
+	assert_string_equal(others[0], "by_id");
+	json_auto_t *j = NULL;
+	assert_int_equal(pf_json_fri_record(a.e, 0, &j, &why), 0);
+	json_t *by = json_object_get(j, "needed_by");
+	assert_int_equal(json_array_size(json_object_get(by, "indices")), 2);
+	assert_non_null(json_string_value(json_object_get(by, "unknown")));
 	close_account(&a);
 }
 
@@ -521,21 +558,14 @@ static void test_lost_base(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_untold),
-		cmocka_unit_test(test_stamps),
-		cmocka_unit_test(test_no_history),
-		cmocka_unit_test(test_fri_json),
-		cmocka_unit_test(test_files),
-		cmocka_unit_test(test_find),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_summary),
-		cmocka_unit_test(test_snapshot),
-		cmocka_unit_test(test_blocked),
-		cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_lost_transaction),
-		cmocka_unit_test(test_lost_base),
-		cmocka_unit_test(test_lost_since),
+		cmocka_unit_test(test_paths),	   cmocka_unit_test(test_untold),
+		cmocka_unit_test(test_stamps),	   cmocka_unit_test(test_covered_in_part),
+		cmocka_unit_test(test_no_history), cmocka_unit_test(test_fri_json),
+		cmocka_unit_test(test_files),	   cmocka_unit_test(test_find),
+		cmocka_unit_test(test_names),	   cmocka_unit_test(test_summary),
+		cmocka_unit_test(test_snapshot),   cmocka_unit_test(test_blocked),
+		cmocka_unit_test(test_lost),	   cmocka_unit_test(test_lost_transaction),
+		cmocka_unit_test(test_lost_base),  cmocka_unit_test(test_lost_since),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

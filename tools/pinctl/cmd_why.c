@@ -182,7 +182,7 @@ static int give_indices(struct question *q, size_t record, struct pf_why *unknow
 	size_t n = 0;
 	int r = pf_explain_fri_indices(q->e, record, &names, &n, unknown);
 
-	for (size_t i = 0; r == 0 && i < n; i++) {
+	for (size_t i = 0; r != -ENOMEM && i < n; i++) {
 		_cleanup_(pf_buf_release) struct pf_buf word = PF_BUF_INIT, text = PF_BUF_INIT;
 		r = pf_buf_addstr(&word, "index:");
 		if (r == 0)
