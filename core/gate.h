@@ -22,7 +22,8 @@ struct pf_gate {
 /*
  * May `o`, which was applied to x, replace x->base? A Rewrite is recorded in x; what else there is passes.
  *   -EBUSY        a pin needs a record that cannot be made, or it cannot be told what it needs: the sentence names pins and fragments
- *   -EINVAL       the moves do not fit the fragments (moves.h); a tagged history needs a record that cannot be made
+ *   -EAGAIN       an index, or a tagged history, needs such a record
+ *   -EINVAL       the moves do not fit the fragments (moves.h), or make no valid history
  *   -EOPNOTSUPP   the history holds what we cannot interpret; stable row ids that cannot be checked
  */
 int pf_gate(const struct pf_gate *g, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x,

@@ -202,7 +202,7 @@ static int make(struct run *x, struct pf_next *next, struct pf_why *why)
 
 	if (w->derive) {
 		pf_operation_release(&x->derived);
-		return w->derive(w->derive_arg, x->b, next, &x->derived, why);
+		return w->derive(w->derive_arg, x->b, next, x->now, &x->derived, why);
 	}
 	int r = pf_apply(&a, x->operation, next, why);
 	return r < 0 ? r : pf_gate(&g, x->b, x->operation, next, why);

@@ -15,8 +15,8 @@
  * its transaction (bytes, read_version, uuid). 0, PF_WORK_NONE: there is nothing to do; or an error, which ends it.
  */
 #define PF_WORK_NONE 1
-typedef int (*pf_derive_fn)(void *arg, struct pf_branch *b, struct pf_next *x, struct pf_operation *o,
-			    struct pf_why *why);
+typedef int (*pf_derive_fn)(void *arg, struct pf_branch *b, struct pf_next *x, struct pf_time now,
+			    struct pf_operation *o, struct pf_why *why);
 
 struct pf_work {
 	const struct pf_operation *operation; /* borrowed; NULL: `derive` makes it */

@@ -9,6 +9,7 @@
 #include "core/bring.h"
 #include "core/fragment_json.h"
 #include "core/landed.h"
+#include "core/rewrite_json.h"
 #include "core/work.h"
 
 /* A Merge has every fragment of a table. */
@@ -101,22 +102,52 @@ static int load_append(struct ctl *c, const struct pf_buf *text, struct pf_opera
 	return r;
 }
 
-static int load(struct ctl *c, const struct args *a, struct pf_operation *out, struct pf_why *why)
+/* Work as a file has it. Borrowed by a pf_work, see begin. */
+struct input {
+	struct pf_operation operation;
+	struct pf_moved moved; /* of results of a compaction */
+};
+
+static void input_release(struct input *in)
+{
+	pf_operation_release(&in->operation);
+	pf_moved_release(&in->moved);
+}
+
+enum form { TRANSACTION, APPEND, REWRITE };
+
+static int load_rewrite(const struct pf_buf *text, struct input *out, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
+	int r = pf_rewrite_from_json((char *)text->data, text->len, &bytes, &out->moved, why);
+
+	return r < 0 ? r : pf_operation_decode(&bytes, &out->operation, why);
+}
+
+static int load(struct ctl *c, const char *file, enum form form, struct input *out, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf input = PF_BUF_INIT;
-	const char *append = args_value(a, "append"), *file = append ? append : args_value(a, "transaction");
 	char quoted[PF_QUOTE_TEXT];
 
 	int r = read_input(file, &input, why);
 	if (r < 0)
 		return r;
 	pf_text_quote(file, strlen(file), quoted);
-	if (append) {
-		r = load_append(c, &input, out, why);
-		return r < 0 ? pf_why_prefix(why, r, "%s", quoted) : 0;
-	}
-	r = pf_operation_decode(&input, out, why);
-	return r < 0 ? pf_why_prefix(why, r, "%s is not a transaction", quoted) : 0;
+	if (form == APPEND)
+		r = load_append(c, &input, &out->operation, why);
+	else if (form == REWRITE)
+		r = load_rewrite(&input, out, why);
+	else
+		r = pf_operation_decode(&input, &out->operation, why);
+	if (r < 0 && form == TRANSACTION)
+		return pf_why_prefix(why, r, "%s is not a transaction", quoted);
+	return r < 0 ? pf_why_prefix(why, r, "%s", quoted) : 0;
+}
+
+/* Lance records all that it compacts for a later remapping, and whoever has its results can do so. */
+static struct pf_work begin(const struct input *in)
+{
+	return (struct pf_work){ .operation = &in->operation, .moved = &in->moved, .records = in->moved.n > 0 };
 }
 
 /* The command that settles an unknown outcome: a commit of the transaction, which is in its place, is safe to repeat. */
@@ -156,19 +187,62 @@ static int commit(struct ctl *c, const struct pf_work *w, const char *from, stru
 
 int cmd_commit(struct ctl *c, const struct args *a)
 {
-	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
-	const struct pf_work w = { .operation = &o, .dry_run = args_value(a, "dry-run") != NULL };
+	static const char *const names[] = {
+		[TRANSACTION] = "transaction", [APPEND] = "append", [REWRITE] = "rewrite"
+	};
+	_cleanup_(input_release) struct input in = { 0 };
 	struct pf_work_result result;
 	struct pf_why why = PF_WHY_INIT;
+	const char *file = NULL;
+	enum form form = TRANSACTION;
+	unsigned given = 0;
 
-	if (!args_value(a, "transaction") == !args_value(a, "append"))
-		return ctl_usage("commit needs --transaction FILE or --append FILE; see pinctl help commit");
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		if (!args_value(a, names[i]))
+			continue;
+		file = args_value(a, names[i]);
+		form = (enum form)i;
+		given++;
+	}
+	if (given != 1)
+		return ctl_usage("commit needs one of --transaction, --append and --rewrite; see pinctl help commit");
 	int r = ctl_open(c, &why);
 	if (r == 0)
-		r = load(c, a, &o, &why);
+		r = load(c, file, form, &in, &why);
+	struct pf_work w = begin(&in);
+	w.dry_run = args_value(a, "dry-run") != NULL;
 	if (r == 0)
 		r = commit(c, &w, args_value(a, "from"), &result, &why);
 	if (r < 0)
 		return ctl_fail(r, &why);
 	return report(c, &w, &result);
+}
+
+/* JSON begins with a bracket, which no transaction does: it would be a field of a kind that there is none of any more. */
+static enum form form_of(const char *file)
+{
+	FILE *f = fopen(file, "re");
+	char first[2] = "";
+
+	if (!f)
+		return TRANSACTION; /* reading it says why */
+	int n = fscanf(f, " %1s", first);
+	fclose(f);
+	return n == 1 && (first[0] == '{' || first[0] == '[') ? REWRITE : TRANSACTION;
+}
+
+int cmd_gate(struct ctl *c, const struct args *a)
+{
+	_cleanup_(input_release) struct input in = { 0 };
+	struct pf_work_result result;
+	struct pf_why why = PF_WHY_INIT;
+
+	int r = ctl_open(c, &why);
+	if (r == 0)
+		r = load(c, a->operand[0], form_of(a->operand[0]), &in, &why);
+	struct pf_work w = begin(&in);
+	w.dry_run = true;
+	if (r == 0)
+		r = pf_work_commit(c->branch, &w, &result, &why);
+	return r < 0 ? ctl_fail(r, &why) : report(c, &w, &result);
 }

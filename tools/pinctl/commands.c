@@ -92,9 +92,15 @@ static const struct opt cleanup_options[] = {
 	{ NULL },
 };
 
+static const struct opt trim_options[] = {
+	{ "apply", 0, NULL, "commit; without it only list" },
+	{ NULL },
+};
+
 static const struct opt commit_options[] = {
 	{ "transaction", 0, "FILE", "a serialized transaction, as they lie in _transactions/" },
 	{ "append", 0, "FILE", "append fragments: Lance's JSON of one, or an array of them" },
+	{ "rewrite", 0, "FILE", "a compaction: Lance's JSON of a RewriteResult, or an array of them" },
 	{ "from", 0, "DIR", "their data files lie here, as in a scratch dataset: move them into the table" },
 	{ "dry-run", 0, NULL, "check it against the head as it is now, and write nothing" },
 	{ NULL },
@@ -327,13 +333,37 @@ const struct command commands[] = {
 	{
 		.name = "commit",
 		.run = cmd_commit,
-		.synopsis = "--transaction FILE [--from DIR] [--dry-run]\n--append FILE [--from DIR] [--dry-run]",
+		.synopsis = "--transaction FILE [--from DIR] [--dry-run]\n--append FILE [--from DIR] [--dry-run]\n"
+			    "--rewrite FILE [--dry-run]",
 		.summary = "publish work that Lance prepared, with pins kept, and print the version",
 		.text = "It is checked against every version since the one it was prepared on. To repeat the commit\n"
 			"of a transaction is safe: one that is there already is success.\n"
 			"Exit status: 2 or 3 the input is bad or damaged; 75 it conflicts with what was committed\n"
 			"meanwhile, prepare it anew; 1 it can never be committed; 4 a pin needs what it would lose.\n",
 		.options = commit_options,
+	},
+	{
+		.name = "gate",
+		.run = cmd_gate,
+		.synopsis = "FILE",
+		.summary = "say whether a compaction could be committed, as things are now",
+		.text = "FILE is a transaction, or the results of a compaction in Lance's JSON. It is checked as by\n"
+			"commit, where pins must be able to follow each row that it moves; nothing is written.\n"
+			"Exit status: 0 it passes; 4 it is blocked by the pins that are named: plan it anew; others as\n"
+			"commit.\n",
+		.min = 1,
+		.max = 1,
+	},
+	{
+		.name = "trim",
+		.run = cmd_trim,
+		.synopsis = "[--apply]",
+		.summary = "drop records of moved rows that nobody needs; without --apply only list them",
+		.text = "A line a record: keep or drop, its place in the history, version STAMP or transition, and who\n"
+			"needs it (pin:ID, index:NAME, - for nobody), separated by tabs. What is kept stays as it is,\n"
+			"byte for byte. If there is nothing to drop, nothing is committed.\n"
+			"Exit status: 3 it cannot be told what an index needs; 4 it cannot be told what a pin needs.\n",
+		.options = trim_options,
 	},
 	{
 		.name = "branch ls",

@@ -222,6 +222,8 @@ int cmd_check(struct ctl *c, const struct args *a);
 int cmd_cleanup(struct ctl *c, const struct args *a);
 int cmd_doctor(struct ctl *c, const struct args *a);
 int cmd_commit(struct ctl *c, const struct args *a);
+int cmd_gate(struct ctl *c, const struct args *a);
+int cmd_trim(struct ctl *c, const struct args *a);
 int cmd_help(struct ctl *c, const struct args *a);
 int cmd_timeline(struct ctl *c, const struct args *a);
 int cmd_version(struct ctl *c, const struct args *a);
