@@ -10,37 +10,13 @@ static int wrong(struct pf_why *why, const char *member, const char *expected)
 	return pf_why_set(why, -EINVAL, "member %s: expected %s", member, expected);
 }
 
-/* Append the text with numbers above 2^63 - 1 between quotes: ids of deletion files are random numbers of 64 bits. */
-static int quote_large(const char *s, size_t len, struct pf_buf *out)
-{
-	bool in_string = false;
-	int r = 0;
-
-	for (size_t i = 0, n; r == 0 && i < len; i += n) {
-		n = 1;
-		if (in_string && s[i] == '\\' && i + 1 < len)
-			n = 2;
-		else if (s[i] == '"')
-			in_string = !in_string;
-		while (!in_string && i + n < len && s[i] >= '0' && s[i] <= '9' && s[i + n] >= '0' && s[i + n] <= '9')
-			n++;
-		bool whole = i + n == len || !strchr(".eE", s[i + n]);
-		bool large = n > 19 || (n == 19 && memcmp(s + i, "9223372036854775807", 19) > 0);
-		if (large && whole && !in_string && (i == 0 || s[i - 1] != '-'))
-			r = pf_buf_addf(out, "\"%.*s\"", (int)n, s + i);
-		else
-			r = pf_buf_add(out, s + i, n);
-	}
-	return r;
-}
-
 int pf_lance_json(const char *text, size_t len, json_t **out, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf quoted = PF_BUF_INIT;
 	char at[PF_QUOTE_TEXT];
 	json_error_t error;
 
-	int r = quote_large(text, len, &quoted);
+	int r = pf_text_quote_large(text, len, &quoted);
 	if (r < 0)
 		return r;
 	*out = json_loadb((const char *)quoted.data, quoted.len, JSON_REJECT_DUPLICATES, &error);

@@ -97,7 +97,7 @@ void pf_ref_json_release(json_t **j)
 
 int pf_ref_load(struct pf_store *st, const char *file, json_t **out, struct pf_why *why)
 {
-	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT, json = PF_BUF_INIT;
 	char quoted[PF_QUOTE_TEXT];
 	json_error_t error;
 
@@ -110,7 +110,10 @@ int pf_ref_load(struct pf_store *st, const char *file, json_t **out, struct pf_w
 		return r;
 	if (text.len == 0)
 		return pf_why_set(why, -EBADMSG, "offset 0: expected a JSON object, found an empty file");
-	json_t *j = json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES, &error);
+	r = pf_text_quote_large((const char *)text.data, text.len, &json);
+	if (r < 0)
+		return r;
+	json_t *j = json_loadb((const char *)json.data, json.len, JSON_REJECT_DUPLICATES, &error);
 	if (!j)
 		return pf_why_set(why, -EBADMSG, "offset %d: expected a JSON object: %s", error.position,
 				  pf_text_quote(error.text, strlen(error.text), quoted));
@@ -175,8 +178,12 @@ int pf_ref_u64(const json_t *o, const char *key, uint64_t *out, struct pf_why *w
 {
 	const json_t *v = json_object_get(o, key);
 
+	/* Above 2^63 - 1: pf_ref_load. */
+	if (json_is_string(v) && pf_u64_parse(json_string_value(v), json_string_length(v), out) == 0 &&
+	    *out > INT64_MAX)
+		return 0;
 	if (!json_is_integer(v) || json_integer_value(v) < 0)
-		return pf_why_set(why, -EBADMSG, "expected \"%s\" to be a whole number from 0 to 2^63-1", key);
+		return pf_why_set(why, -EBADMSG, "expected \"%s\" to be a whole number of 64 bits", key);
 	*out = (uint64_t)json_integer_value(v);
 	return 0;
 }

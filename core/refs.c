@@ -152,6 +152,8 @@ static int read_branch(struct pf_store *st, const char *file, struct pf_branch_r
 		r = pf_ref_u64(j, "parentVersion", &b.parent_version, why);
 	if (r == 0)
 		r = pf_ref_u64(j, "createAt", &created, why);
+	if (r == 0 && created > INT64_MAX)
+		r = pf_why_set(why, -EBADMSG, "expected \"createAt\" to be a time in seconds");
 	if (r == 0)
 		r = pf_ref_u64(j, "manifestSize", &size, why);
 	if (r == 0)

@@ -13,8 +13,8 @@
 
 struct pf_tag {
 	char *name;
-	char *branch; /* NULL: main */
-	uint64_t version;
+	char *branch;	  /* NULL: main */
+	uint64_t version; /* of a detached one, which Lance tags without a word, above 2^63 */
 	uint64_t manifest_size;
 	char *created_at, *updated_at; /* as stored, NULL if absent */
 	char *metadata;		       /* JSON object text, NULL if absent */
@@ -26,7 +26,7 @@ struct pf_tags {
 };
 void pf_tags_release(struct pf_tags *l);
 
-/* All tags, sorted by name. -EBADMSG names the file and what was expected; numbers past 2^63-1 and duplicate keys count as damage. */
+/* All tags, sorted by name. -EBADMSG names the file and what was expected; numbers past 64 bits and duplicate keys count as damage. */
 int pf_tags_list(struct pf_store *st, struct pf_tags *out, struct pf_why *why);
 
 /* One tag, read now; its name is as in pf_tag. -ENOENT if there is none. */

@@ -240,3 +240,26 @@ int pf_u64_parse(const char *s, size_t len, uint64_t *out)
 	*out = v;
 	return 0;
 }
+
+int pf_text_quote_large(const char *s, size_t len, struct pf_buf *out)
+{
+	bool in_string = false;
+	int r = 0;
+
+	for (size_t i = 0, n; r == 0 && i < len; i += n) {
+		n = 1;
+		if (in_string && s[i] == '\\' && i + 1 < len)
+			n = 2;
+		else if (s[i] == '"')
+			in_string = !in_string;
+		while (!in_string && i + n < len && s[i] >= '0' && s[i] <= '9' && s[i + n] >= '0' && s[i + n] <= '9')
+			n++;
+		bool whole = i + n == len || !strchr(".eE", s[i + n]);
+		bool large = n > 19 || (n == 19 && memcmp(s + i, "9223372036854775807", 19) > 0);
+		if (large && whole && !in_string && (i == 0 || s[i - 1] != '-'))
+			r = pf_buf_addf(out, "\"%.*s\"", (int)n, s + i);
+		else
+			r = pf_buf_add(out, s + i, n);
+	}
+	return r;
+}

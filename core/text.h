@@ -103,4 +103,10 @@ const char *pf_text_quote(const char *s, size_t len, char out[PF_QUOTE_TEXT]);
 /* Decimal u64, all of s, digits only, no leading zero but "0" itself. -EINVAL otherwise. */
 int pf_u64_parse(const char *s, size_t len, uint64_t *out);
 
+/*
+ * Append JSON text with its whole numbers above 2^63 - 1 between quotes: jansson takes none, and Lance writes some, as ids of deletion files and as
+ * detached versions. 0 or -ENOMEM.
+ */
+int pf_text_quote_large(const char *s, size_t len, struct pf_buf *out);
+
 #endif

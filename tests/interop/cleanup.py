@@ -526,6 +526,14 @@ def children_first():
 # --- where Lance is dangerous -----------------------------------------------------------------------------------------
 
 
+def detached(at, folder):
+    """D1: started from a detached version, Lance deletes all others; here there is no such start, and it stays."""
+    ds = lance.dataset(at)
+    operation = lance.LanceOperation.Delete([], [], "false")
+    alone = lance.LanceDataset.commit(ds, operation, read_version=ds.version, detached=True)
+    ds.tags.create("alone", alone.version)
+
+
 def spelled(at, folder):
     """D2: the branch was made by another spelling of the path."""
     lance.dataset("file://" + at).create_branch("dev", 2)
@@ -604,7 +612,7 @@ def tag_of_main(at, folder):
         json.dump(tag, file)
 
 
-DANGEROUS = (spelled, nameless, within, dropped, linked, inside, unreadable_name, tag_of_main)
+DANGEROUS = (detached, spelled, nameless, within, dropped, linked, inside, unreadable_name, tag_of_main)
 DANGERS = {made.__name__: made for made in DANGEROUS}
 
 
