@@ -152,6 +152,33 @@ versions() {
 	got 0 check
 }
 
+@test "the versions that name a file decide, not its age" {
+	use_pinned
+	pinctl register 2031-01-01T00:00:00Z --id "$id2" >/dev/null 2>&1
+	local source needed
+	source=$(pinctl show "$id1" | jq .source_version)
+	find "$PINFS_DATASET" -type f -exec touch -d '400 days ago' {} +
+	needed=$(pinctl cleanup --retain 1 --explain 2>/dev/null | awk -F'\t' '$4 == "stays" { print $3 }' | sort)
+	got 0 cleanup --retain 1 --delete-unverified --apply
+	[ -n "$output" ]
+	[ "$(cd "$PINFS_DATASET" && find _versions _transactions data _deletions _indices -type f 2>/dev/null | sort)" = "$needed" ]
+	[ "$(versions)" = "$(seq -s ' ' "$source" "$(head_version)")" ]
+	got 0 check
+}
+
+@test "of pins with one label those go whose time has passed, and no others" {
+	use plain
+	pinctl enable --apply 2>/dev/null
+	local hour ids=()
+	for hour in 3 1 4 2 5; do
+		ids[hour]=$(pinctl register "2026-12-31T0$hour:00:00Z" --label job 2>/dev/null)
+	done
+	run -0 --separate-stderr at "2026-12-31 02:00:00" pinctl cleanup --retain 1 --apply
+	[ "$(pinctl ls --json | jq -r '.[].id' | sort)" = "$(printf '%s\n' "${ids[@]:3:3}" | sort)" ]
+	pinctl release "${ids[4]}" 2>/dev/null
+	[ "$(pinctl ls --json | jq -r '.[].id' | sort)" = "$(printf '%s\n' "${ids[3]}" "${ids[5]}" | sort)" ]
+}
+
 @test "a pin whose time has passed is expired first" {
 	use_pinned
 	find "$PINFS_DATASET" -exec touch -d 2020-01-01 {} +
@@ -296,6 +323,39 @@ versions() {
 	[ -e "$PINFS_DATASET/data/young.lance" ]
 }
 
+@test "what is not Lance's stays, whatever it is called and however old; files from the future are young" {
+	use_aged plain
+	mkdir -p "$PINFS_DATASET/videos/data"
+	touch -d '30 days ago' "$PINFS_DATASET"/{videos/clip.mp4,videos/data/k.lance,data/notes.txt,README}
+	touch -d 2100-01-01 "$PINFS_DATASET/data/future.lance"
+	got 0 cleanup --retain 1 --leaks --apply
+	[ -e "$PINFS_DATASET/data/future.lance" ]
+	got 0 cleanup --retain 1 --delete-unverified --leaks --apply
+	[ "$(paths)" = data/future.lance ]
+	local theirs
+	for theirs in videos/clip.mp4 videos/data/k.lance data/notes.txt README; do
+		[ -e "$PINFS_DATASET/$theirs" ]
+	done
+}
+
+@test "the plan is the same whatever the table's path is written like" {
+	use_aged history
+	local plan spelling
+	got 0 cleanup --retain 1
+	plan=$output
+	[ -n "$plan" ]
+	ln -s "$PINFS_DATASET" "$BATS_TEST_TMPDIR/link"
+	cp -a "$PINFS_DATASET" "$BATS_TEST_TMPDIR/a %20#+"
+	cd "$(dirname "$PINFS_DATASET")"
+	local name
+	name=$(basename "$PINFS_DATASET")
+	for spelling in "$name" "./$name" "$name/" "$PWD//.//$name" "$PWD/../$(basename "$PWD")/$name" "file://$PWD/$name" \
+		"$BATS_TEST_TMPDIR/link" "$BATS_TEST_TMPDIR/a %20#+"; do
+		got 0 -d "$spelling" cleanup --retain 1
+		[ "$output" = "$plan" ]
+	done
+}
+
 @test "what is left of a branch without a ref goes with the leaks of main" {
 	use_aged plain
 	"$BATS_TEST_DIRNAME/make-branch" "$PINFS_DATASET" dev
@@ -359,6 +419,9 @@ versions() {
 	[[ $stderr == *"pinctl: dev: 1 versions, "* ]]
 	[ "$(grep -c '^_versions/' <<<"$(files)")" -eq "$(grep -c '^_versions/' <<<"$before")" ]
 	[[ $output == *"tree/dev/_versions/"* ]]
+	# Nothing of anybody else's.
+	paths >"$BATS_TEST_TMPDIR/paths"
+	run -1 grep -v '^tree/dev/' "$BATS_TEST_TMPDIR/paths"
 	got 0 cleanup --retain 1 --all-branches
 	[[ $stderr == *"pinctl: dev: 0 versions"*"pinctl: main: "* ]]
 }

@@ -688,6 +688,19 @@ static struct pf_store *new_pinned(const char *pins)
 	return st;
 }
 
+/* Version 5 of new_table, but for its transaction. */
+static void put_lost_transaction(struct pf_store *st)
+{
+	_cleanup_(pf_buf_release) struct pf_buf extra = PF_BUF_INIT;
+	const struct table_version t = { .version = 5, .extra = &extra, .txn = TABLE_TXN_LOST };
+	char name[TABLE_NAME_MAX];
+
+	table_add_fragment(&extra, 2, "c.lance", 5, -1);
+	table_add_fragment(&extra, 3, "d.lance", 5, -1);
+	assert_int_equal(pf_store_mem_del(st, table_txn_name(&t, name)), 0);
+	table_put(st, &t);
+}
+
 static void windows_stay(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = new_pinned("c");
@@ -721,6 +734,25 @@ static void a_window_that_cannot_be_verified_blocks(void **state)
 	assert_int_equal(pf_store_mem_del(st, "data/b.lance"), 0);
 	assert_blocked(st, "data/b.lance");
 	pf_store_free(st);
+	/* A transaction that is neither in its manifest nor beside it. (cases-open A37) */
+	st = new_pinned("c");
+	put_lost_transaction(st);
+	assert_blocked(st, "version 5");
+	pf_store_free(st);
+}
+
+/* The file of a transaction is gone, but the manifest has it, too. */
+static void an_inline_transaction_is_enough(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = new_pinned("c");
+	char name[TABLE_NAME_MAX];
+	struct cleaning x;
+
+	assert_int_equal(pf_store_mem_del(st, table_txn_name(&(struct table_version){ .version = 5 }, name)), 0);
+	init(&x, st, 1, OLD);
+	must_plan(&x);
+	assert_goes(&x, "data/a.lance " INDEX " v2 v1 ");
+	end(&x);
 }
 
 /* --- the dangers --- */
@@ -1020,6 +1052,7 @@ int main(void)
 		cmocka_unit_test(damage_blocks),
 		cmocka_unit_test(windows_stay),
 		cmocka_unit_test(a_window_that_cannot_be_verified_blocks),
+		cmocka_unit_test(an_inline_transaction_is_enough),
 		cmocka_unit_test(the_root_of_a_branch_stays_whole),
 		cmocka_unit_test(a_name_on_a_base_is_another_file),
 		cmocka_unit_test(a_base_inside_the_table_is_part_of_it),

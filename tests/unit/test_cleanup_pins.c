@@ -118,6 +118,29 @@ static void whether_it_landed_must_be_known(void **state)
 	close_world(&w);
 }
 
+/* What failed once is tried again: what is due is seen in the head, nowhere else (cases-open B03). */
+static void an_expiry_that_failed_is_made_by_the_next_run(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf said = PF_BUF_INIT;
+	struct trap t = { .op = "link", .name = ".manifest", .kind = PF_FAULT_BEFORE, .err = -EIO, .forever = true };
+	struct pf_why why = PF_WHY_INIT;
+	struct pf_clean_pins p;
+	struct world w;
+
+	new_pins(&w);
+	set_trap(w.st, &t);
+	assert_true(settle(&w, 20, false, &said, &p, &why) < 0);
+	assert_non_null(strstr(why.text, "nothing is deleted: "));
+	heal(w.st);
+	assert_int_equal(stored(&w, 1), 10);
+	pf_buf_reset(&said);
+	assert_int_equal(settle(&w, 20, false, &said, &p, &why), 0);
+	assert_int_equal(p.n_due, 2);
+	pf_clean_pins_release(&p);
+	assert_int_equal(stored(&w, 1), -1);
+	close_world(&w);
+}
+
 static void a_lost_pin_refuses(void **state)
 {
 	_cleanup_(pf_buf_release) struct pf_buf said = PF_BUF_INIT;
@@ -162,6 +185,7 @@ int main(void)
 		cmocka_unit_test(a_dry_run_only_names_them),
 		cmocka_unit_test(one_that_was_renewed_since_is_skipped),
 		cmocka_unit_test(whether_it_landed_must_be_known),
+		cmocka_unit_test(an_expiry_that_failed_is_made_by_the_next_run),
 		cmocka_unit_test(a_lost_pin_refuses),
 		cmocka_unit_test(a_table_that_never_had_pins_is_not_searched),
 	};
