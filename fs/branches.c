@@ -49,7 +49,7 @@ int fs_branch_decode(const char *file, struct pf_buf *out)
 
 static bool is_called(const struct fs_branch *b, const char *name)
 {
-	return !strcmp(fs_line_name(b->line), name ? name : "main");
+	return !b->retired && !strcmp(fs_line_name(b->line), name ? name : "main");
 }
 
 static int append(struct fs *fs, const char *name, struct fs_branch **out)
@@ -95,6 +95,16 @@ int fs_branch_intern(struct fs *fs, const char *name, struct fs_branch **out)
 	return r;
 }
 
+void fs_branch_retire(struct fs *fs, const char *name)
+{
+	struct fs_branches *l = &fs->branches;
+
+	pthread_mutex_lock(&l->lock);
+	for (size_t i = 1; i < l->n; i++)
+		l->v[i]->retired |= is_called(l->v[i], name);
+	pthread_mutex_unlock(&l->lock);
+}
+
 struct fs_branch *fs_branch_at(struct fs *fs, uint64_t number)
 {
 	struct fs_branches *l = &fs->branches;
@@ -112,7 +122,7 @@ struct fs_branch *fs_branch_next(struct fs *fs, uint64_t *number)
 	pthread_mutex_lock(&l->lock);
 	while (!next && *number < l->n) {
 		struct fs_branch *b = l->v[(*number)++];
-		if (owns_line(l, b) && fs_line_is_open(b->line))
+		if (!b->retired && owns_line(l, b) && fs_line_is_open(b->line))
 			next = b;
 	}
 	pthread_mutex_unlock(&l->lock);

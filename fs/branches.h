@@ -11,6 +11,7 @@ struct fs;
 
 struct fs_branch {
 	uint64_t number;
+	bool retired;	      /* it was deleted: whoever is called so from now on is another one */
 	struct fs_line *line; /* the root's branch is in branches/ as well, under a second number */
 };
 
@@ -25,6 +26,9 @@ void fs_branches_release(struct fs_branches *b);
 
 /* The branch called `name` (NULL or "main": main), numbered now if it never was. Does not ask storage whether it exists. */
 int fs_branch_intern(struct fs *fs, const char *name, struct fs_branch **out);
+
+/* The branch of this name was deleted here: the next of its name gets a number of its own, as the kernel keeps a removed directory's for dead. */
+void fs_branch_retire(struct fs *fs, const char *name);
 
 /* By number; NULL if there is none. */
 struct fs_branch *fs_branch_at(struct fs *fs, uint64_t number);

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/branch_make.h"
+
 int fs_line_new(struct pf_store *store, const struct fs_options *opt, const char *name, struct fs_line **out)
 {
 	struct fs_line *l = calloc(1, sizeof(*l));
@@ -122,6 +124,20 @@ int fs_line_stat(struct fs_line *l, uint64_t version, struct pf_stat *out, struc
 int fs_line_records(struct fs_line *l, struct fs_view *head, size_t *n, struct pf_why *why)
 {
 	return fs_view_records(head, l->core, n, why);
+}
+
+int fs_line_make_branch(struct fs_line *l, const char *name, uint64_t *version, struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+
+	int r = line_open(l, why);
+	if (r == 0)
+		r = pf_branch_head(l->core, &head, why);
+	if (r == 0)
+		r = pf_branch_create(l->core, head->version, name, pf_time_now(), why);
+	if (r == 0)
+		*version = head->version;
+	return r;
 }
 
 static double clock_seconds(void)

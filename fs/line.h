@@ -53,6 +53,9 @@ int fs_line_records(struct fs_line *l, struct fs_view *head, size_t *n, struct p
 /* Run a pin operation to its end; as pf_commit. */
 int fs_line_commit(struct fs_line *l, const struct pf_op *op, struct pf_answer *answer);
 
+/* Make a branch from its head; *version: which that was. As pf_branch_create. */
+int fs_line_make_branch(struct fs_line *l, const char *name, uint64_t *version, struct pf_why *why);
+
 /* What its operations came to so far, and the last account. */
 struct fs_meter fs_line_meter(struct fs_line *l);
 struct fs_account fs_line_account(struct fs_line *l);

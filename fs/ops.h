@@ -53,4 +53,8 @@ void fs_op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *n
 void fs_op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname,
 		  unsigned flags);
 
+/* ops_branch.c: mkdir and rmdir of a name in branches/. */
+void fs_make_branch(fuse_req_t req, const struct fs_node *dir, const char *name);
+void fs_delete_branch(fuse_req_t req, const struct fs_node *dir, const char *name);
+
 #endif

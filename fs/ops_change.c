@@ -220,19 +220,21 @@ static void refuse(fuse_req_t req, const char *op, fuse_ino_t parent, const char
 	fs_fail(req, op, &dir, name, err, &why);
 }
 
-static bool is_pins(fuse_req_t req, fuse_ino_t ino, struct fs_node *out)
+static bool is_in(fuse_req_t req, fuse_ino_t ino, enum fs_kind kind, struct fs_node *out)
 {
-	return fs_node_get(fs_of(req), ino, out) == 0 && out->kind == K_PINS;
+	return fs_node_get(fs_of(req), ino, out) == 0 && out->kind == kind;
 }
 
 void fs_op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
 	struct fs_node dir;
-	if (is_pins(req, parent, &dir))
+	if (is_in(req, parent, K_PINS, &dir))
 		register_pin(req, &dir, name);
+	else if (is_in(req, parent, K_BRANCHES, &dir))
+		fs_make_branch(req, &dir, name);
 	else
 		refuse(req, "mkdir", parent, name, -EPERM,
-		       "directories can be made in pins/ only: each registers a pin");
+		       "directories can be made in pins/, where each registers a pin, and in branches/");
 }
 
 void fs_op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -241,7 +243,7 @@ void fs_op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 	_cleanup_(pf_answer_release) struct pf_answer answer = { .err = 0 };
 	struct fs_node dir;
 
-	if (!is_pins(req, parent, &dir))
+	if (!is_in(req, parent, K_PINS, &dir))
 		refuse(req, "unlink", parent, name, -EPERM, "only pins can be removed");
 	else if (pf_uuid_parse(name, strlen(name), &op.id, NULL) < 0)
 		refuse(req, "release", parent, name, -ENOENT, "no pin has such a name");
@@ -251,7 +253,11 @@ void fs_op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 void fs_op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	refuse(req, "rmdir", parent, name, -EPERM, "the directories of this mount cannot be removed");
+	struct fs_node dir;
+	if (is_in(req, parent, K_BRANCHES, &dir))
+		fs_delete_branch(req, &dir, name);
+	else
+		refuse(req, "rmdir", parent, name, -EPERM, "only the directories in branches/ can be removed");
 }
 
 #define HOW_TO_PIN "a pin is made by mkdir of ID,expires_at=T in pins/"
@@ -259,7 +265,7 @@ void fs_op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 void fs_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi)
 {
 	struct fs_node dir;
-	if (is_pins(req, parent, &dir))
+	if (is_in(req, parent, K_PINS, &dir))
 		refuse(req, "create", parent, name, -ENOENT, "no such pin, and writing does not make one: " HOW_TO_PIN);
 	else
 		refuse(req, "create", parent, name, -EPERM, "no files can be made here: " HOW_TO_PIN);

@@ -156,3 +156,60 @@ load pinctl_lib
 	[ ! -e "$PINFS_DATASET/_refs/branches/feat/x.json" ]
 	[ ! -e "$PINFS_DATASET/tree/feat" ]
 }
+
+# cases-open A24
+@test "restore goes forward to old data, with the pins of now" {
+	use_pinned
+	local before head
+	before=$(tree)
+	head=$(head_version)
+	got 0 restore 2
+	[[ $stderr == *"would be restored as version $((head + 1))"* && $output == *"pin $id1"* ]]
+	got 0 restore 2 --dry-run --json
+	[ "$(jq -r '.version, .committed, .restored, .head' <<<"$output")" = "$((head + 1))"$'\nfalse\n2\n'"$head" ]
+	[ "$(tree)" = "$before" ]
+	got 0 restore 2 --apply
+	[ "$(head_version)" -eq $((head + 1)) ]
+	got 0 show "$id1"
+	[ "$(jq -r '.source_version, .expires_at, .label' <<<"$output")" = "$((head - 1))"$'\n2031-01-01T00:00:00Z\nfirst' ]
+	got 0 status --json
+	[ "$(jq -r '.pins_enabled, .operation, .window.oldest_source, .window.head' <<<"$output")" = \
+		$'true\nRestore\n'"$((head - 1))"$'\n'"$((head + 1))" ]
+	got 0 check
+}
+
+@test "restore of what is not there is refused" {
+	use_pinned
+	local before
+	before=$(tree)
+	got 1 restore 99 --apply
+	one_sentence
+	got 2 restore x
+	got 2 restore 1 --apply --dry-run
+	[ "$(tree)" = "$before" ]
+}
+
+@test "a clone is a table of its own, without pins and with bit 19" {
+	use_pinned
+	local clone=$BATS_TEST_TMPDIR/clone.lance
+	got 0 clone "$clone" --json
+	[ "$(jq -r '.clone, .version, .branch' <<<"$output")" = "$clone"$'\n'"$(head_version)"$'\nmain' ]
+	got 0 -d "$clone" status --json
+	[ "$(jq -r '.pins, .pins_enabled, .branch' <<<"$output")" = $'0\ntrue\nmain' ]
+	got 0 -d "$clone" register +2h
+	got 1 clone "$clone"
+	[[ $stderr == *"is a table already"* ]]
+	got 1 clone "$BATS_TEST_TMPDIR/other" --from 99
+	[ ! -e "$BATS_TEST_TMPDIR/other" ]
+}
+
+# cases-open A33
+@test "a clone whose source was cleaned says what is missing, and nothing is deleted there" {
+	use_pinned
+	local clone=$BATS_TEST_TMPDIR/clone.lance
+	pinctl clone "$clone" 2>/dev/null
+	pinctl -d "$clone" register +2h 2>/dev/null
+	rm "$PINFS_DATASET"/data/*.lance
+	got 4 -d "$clone" cleanup --retain 1 --apply
+	[[ $stderr == *"/data/"*".lance"* ]]
+}

@@ -150,8 +150,7 @@ static struct pf_work begin(const struct input *in)
 	return (struct pf_work){ .operation = &in->operation, .moved = &in->moved, .records = in->moved.n > 0 };
 }
 
-/* The command that settles an unknown outcome: a commit of the transaction, which is in its place, is safe to repeat. */
-static void advise(struct ctl *c, const struct pf_operation *o)
+void ctl_advise_commit(struct ctl *c, const struct pf_operation *o)
 {
 	_cleanup_(pf_buf_release) struct pf_buf command = PF_BUF_INIT, file = PF_BUF_INIT;
 
@@ -172,7 +171,7 @@ static int commit(struct ctl *c, const struct pf_work *w, const char *from, stru
 		return r;
 	r = pf_work_commit(c->branch, w, result, why);
 	if (r == -EINPROGRESS) {
-		advise(c, w->operation);
+		ctl_advise_commit(c, w->operation);
 		return r;
 	}
 	if (r < 0 || w->dry_run) {

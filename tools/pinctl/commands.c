@@ -116,6 +116,12 @@ static const struct opt branch_create_options[] = {
 	{ NULL },
 };
 
+static const struct opt restore_options[] = {
+	{ "dry-run", 0, NULL, "write nothing, as without --apply" },
+	{ "apply", 0, NULL, "commit" },
+	{ NULL },
+};
+
 static const struct opt branch_delete_options[] = {
 	{ "force", 0, NULL, "also what a creation or deletion that did not finish left of one" },
 	{ NULL },
@@ -394,6 +400,28 @@ const struct command commands[] = {
 		.min = 1,
 		.max = 1,
 		.options = branch_delete_options,
+	},
+	{
+		.name = "clone",
+		.run = cmd_clone,
+		.synopsis = "DIR [--from VERSION | TAG | BRANCH[:VERSION]]",
+		.summary = "make a shallow clone in a directory of its own",
+		.text = "It reads this table's files where they are, and nothing here knows of it: what this table's\n"
+			"cleanup deletes is gone there. It has no pins; pins are enabled as in that version.\n",
+		.min = 1,
+		.max = 1,
+		.options = branch_create_options,
+	},
+	{
+		.name = "restore",
+		.run = cmd_restore,
+		.synopsis = "VERSION [--dry-run | --apply]",
+		.summary = "go back to an older version, as a new one; without --apply only say what that means",
+		.text = "Pins stay as they are and keep what they kept. Says which fragments come back and go, how\n"
+			"many records of moved rows stay, and of which pins all rows can still be followed.\n",
+		.min = 1,
+		.max = 1,
+		.options = restore_options,
 	},
 	{
 		.name = "tag ls",

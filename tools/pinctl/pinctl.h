@@ -212,6 +212,12 @@ int cmd_what_if_untag(struct ctl *c, const struct args *a);
 int cmd_log(struct ctl *c, const struct args *a);
 int cmd_watch(struct ctl *c, const struct args *a);
 int cmd_run(struct ctl *c, const struct args *a);
+/* cmd_commit.c: say the command that settles an unknown outcome: the transaction is in its place, and committing it again is safe. */
+struct pf_operation;
+void ctl_advise_commit(struct ctl *c, const struct pf_operation *o);
+
+int cmd_clone(struct ctl *c, const struct args *a);
+int cmd_restore(struct ctl *c, const struct args *a);
 int cmd_branch_ls(struct ctl *c, const struct args *a);
 int cmd_branch_create(struct ctl *c, const struct args *a);
 int cmd_branch_delete(struct ctl *c, const struct args *a);
