@@ -1,0 +1,86 @@
+"""
+committer.py PINCTL TABLE COPY ROUNDS: append one fragment after the other, in turns, by pinctl to a pinned table and by Lance to its copy, which is made
+here. Prints a line: median and 10th percentile in ms of pinctl, the same of Lance, and the most memory that pinctl had, in KiB.
+
+committer.py COPY: the side of Lance, in one process with one handle: commits the fragment of each line, and answers with the time it took.
+"""
+
+import glob
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../interop"))
+
+
+def peer(copy):
+    import lance
+
+    ds = lance.dataset(copy)
+    # What is appended looks like the newest fragment.
+    print(json.dumps(ds.get_fragments()[-1].metadata.to_json()), flush=True)
+    for line in sys.stdin:
+        operation = lance.LanceOperation.Append([lance.fragment.FragmentMetadata.from_json(line)])
+        began = time.perf_counter()
+        ds = lance.LanceDataset.commit(ds, operation, read_version=ds.version)
+        print(time.perf_counter() - began, flush=True)
+
+
+def run(command):
+    """Seconds, and the most memory in KiB, of which a small process like this one is the least that can be told."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    if status != 0:
+        sys.exit("it failed: " + " ".join(command))
+    return time.perf_counter() - began, usage.ru_maxrss
+
+
+def manifests(at):
+    return sorted(name for name in glob.glob(at + "/_versions/*.manifest") if os.path.getsize(name))
+
+
+def main(pinctl, at, copy, rounds):
+    os.makedirs(at + "/data", exist_ok=True)
+    shutil.copytree(at, copy)
+    subprocess.run([sys.executable, "-c", "import sys, manifest\nfor name in sys.argv[1:]: manifest.unflag(name)", *manifests(copy)],
+                   env=dict(os.environ, PYTHONPATH=sys.path[0]), check=True)  # fmt: skip
+    lance = subprocess.Popen(
+        [sys.executable, "-W", "ignore", __file__, copy], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    fragment = dict(json.loads(lance.stdout.readline()), id=0)
+    ours, theirs, memory = [], [], 0
+    for number in range(int(rounds) + 1):
+        for i, file in enumerate(fragment["files"]):
+            file["path"] = "new-%d-%d.lance" % (number, i)
+            with open(os.path.join(at, "data", file["path"]), "wb") as new:
+                new.truncate(file["file_size_bytes"] or 1)
+        with open(copy + ".json", "w") as file:
+            json.dump(fragment, file)
+        took, kib = run([pinctl, "-d", at, "commit", "--append", copy + ".json"])
+        print(json.dumps(fragment), file=lance.stdin, flush=True)
+        answer = float(lance.stdout.readline())
+        # The first turn pays for what the others find warm.
+        if number:
+            ours.append(took)
+            theirs.append(answer)
+            memory = max(memory, kib)
+        # All of them would fill the disk. The last but one is what was read.
+        for table in (at, copy):
+            for name in manifests(table)[2:-1]:
+                os.unlink(name)
+    lance.stdin.close()
+    lance.wait()
+    for times in (ours, theirs):
+        times.sort()
+        print("%.3f %.3f" % (statistics.median(times) * 1000, times[len(times) // 10] * 1000), end=" ")
+    print(memory)
+
+
+if __name__ == "__main__":
+    peer(sys.argv[1]) if len(sys.argv) == 2 else main(*sys.argv[1:])
