@@ -202,14 +202,18 @@ static bool same_file(const struct pf_data_file *a, const struct pf_data_file *b
 	       a->has_base == b->has_base && a->base_id == b->base_id;
 }
 
+bool pf_fragment_has_files(const struct pf_fragment *whole, const struct pf_fragment *part)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < whole->n_files && n < part->n_files; i++)
+		n += same_file(&whole->files[i], &part->files[n]);
+	return n == part->n_files;
+}
+
 bool pf_fragment_same_files(const struct pf_fragment *a, const struct pf_fragment *b)
 {
-	if (a->n_files != b->n_files)
-		return false;
-	for (size_t i = 0; i < a->n_files; i++)
-		if (!same_file(&a->files[i], &b->files[i]))
-			return false;
-	return true;
+	return a->n_files == b->n_files && pf_fragment_has_files(a, b);
 }
 
 int pf_fragment_put_files(const struct pf_fragment *f, struct pf_buf *out)

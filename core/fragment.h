@@ -53,6 +53,8 @@ int pf_data_file_decode(struct pf_span message, struct pf_data_file *out, struct
 void pf_data_file_release(struct pf_data_file *f);
 bool pf_data_file_has(const struct pf_data_file *f, int32_t field);
 
+/* Are the files of `part`, in their order, among those of `whole`? As below. */
+bool pf_fragment_has_files(const struct pf_fragment *whole, const struct pf_fragment *part);
 /* Do they have the same data in the same files? (Sizes are a cache, deletions no data.) */
 bool pf_fragment_same_files(const struct pf_fragment *a, const struct pf_fragment *b);
 

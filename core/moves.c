@@ -52,7 +52,8 @@ static int hold_source(struct pf_next *x, const struct pf_fragment *compacted, s
 	int r = hold(x, s, out, why);
 	if (r < 0)
 		return r;
-	if (!pf_fragment_same_files(&out->f, compacted) || out->f.deleted_rows != compacted->deleted_rows ||
+	/* Columns that were dropped since took their files with them. */
+	if (!pf_fragment_has_files(compacted, &out->f) || out->f.deleted_rows != compacted->deleted_rows ||
 	    (compacted->physical_rows && out->f.physical_rows != compacted->physical_rows))
 		return pf_why_set(why, -EINVAL,
 				  "fragment %" PRIu64
