@@ -1,8 +1,10 @@
-"""Three committers on one pinned table, each with work that Lance prepared on a copy of the head, while pins come and go.
+"""Three committers and a compactor on one pinned table, each with work that Lance prepared, while pins come and go.
 
-What they append, update and delete is known, so that the history, read in its order, says which rows each version must have.
+What they append, update and delete is known, so that the history, read in its order, says which rows each version must have. Where rows went since a
+pin was registered is asked of Lance, and of the head.
 """
 
+import json
 import os
 import random
 import shutil
@@ -11,6 +13,7 @@ import uuid
 
 import lance
 import pyarrow as pa
+from lance.optimize import Compaction
 
 from manifest import unflag
 from support import LONG, bring, equal, pinctl, pinctl_status, scratch
@@ -21,7 +24,7 @@ AGAIN = 75
 
 
 def cases():
-    yield "%d rounds of %d committers: rows are those of the history, in its order" % (ROUNDS, COMMITTERS), race
+    yield "%d rounds of %d committers and a compactor: rows are those of the history, in its order" % (ROUNDS, COMMITTERS), race
 
 
 def rows(ids, n=0):
@@ -128,6 +131,27 @@ class Pinner(Worker):
                 self.held[pin] = said["pin"]["source_version"]
 
 
+class Compactor(Worker):
+    """Puts small fragments together, planned and done by Lance on the pinned table itself."""
+
+    def work(self):
+        dice, self.versions, self.refused = random.Random("compactor"), [], 0
+        while not self.race.over:
+            ds = lance.dataset(self.race.at)
+            tasks = Compaction.plan(ds, {"target_rows_per_fragment": 100, "defer_index_remap": True}).tasks
+            if not tasks:
+                continue
+            file = self.race.at + ".rewrite"
+            with open(file, "w") as out:
+                json.dump([json.loads(task.execute(ds).json()) for task in dice.sample(tasks, min(len(tasks), 2))], out)
+            status, out, err = pinctl_status(self.race.at, "commit", "--rewrite", file)
+            if status == AGAIN:
+                self.refused += 1
+                continue
+            equal(status, 0, "exit status (%s)" % err)
+            self.versions.append(int(out))
+
+
 class Race:
     def __init__(self, at):
         self.at, self.over = at, False
@@ -152,26 +176,28 @@ def race():
     with scratch() as folder:
         race = Race(os.path.join(folder, "t.lance"))
         committers = [Committer(race, number) for number in range(1, COMMITTERS + 1)]
-        pinner = Pinner(race)
-        for worker in [*committers, pinner]:
+        pinner, compactor = Pinner(race), Compactor(race)
+        for worker in [*committers, pinner, compactor]:
             worker.start()
         for committer in committers:
             committer.join()
         race.over = True
         pinner.join()
-        for worker in [*committers, pinner]:
+        compactor.join()
+        for worker in [*committers, pinner, compactor]:
             if worker.error:
                 raise worker.error
-        judge(race, committers, pinner)
+        judge(race, committers, pinner, compactor)
 
 
-def judge(race, committers, pinner):
+def judge(race, committers, pinner, compactor):
     deeds = {version: deed for committer in committers for version, deed in committer.deeds.items()}
     equal(len(deeds), COMMITTERS * ROUNDS, "versions that committers were told of")
     ds = lance.dataset(race.at)
     equal([entry["version"] for entry in ds.versions()], list(range(1, ds.version + 1)), "versions")
     model = content(lance.dataset(race.at, version=race.first))
-    kinds = {"append": "Append", "delete": "Delete", "update": "Update", None: "UpdateConfig"}
+    deeds.update((version, Deed("rewrite")) for version in compactor.versions)
+    kinds = {"append": "Append", "delete": "Delete", "update": "Update", "rewrite": "Rewrite", None: "UpdateConfig"}
     seen = set()
     for version in range(race.first + 1, ds.version + 1):
         deed = deeds.get(version)
@@ -187,5 +213,21 @@ def judge(race, committers, pinner):
     for wanted in list(model)[:: max(1, len(model) // 20)]:
         equal(content(ds, "id = %d" % wanted), {wanted: model[wanted]}, "what the index says")
     equal(pinctl(race.at, "check"), "", "what check finds")
+    for source in set(pinner.held.values()):
+        follow(ds, source, {one for version, deed in deeds.items() if version > source for one in [*deed.put, *deed.gone]})
+    assert compactor.versions, "nothing was compacted"
     refused = sum(committer.refused for committer in committers)
     assert refused or not LONG, "nobody was ever refused"
+
+
+def places(ds):
+    table = ds.scanner(columns=["id"], with_row_address=True).to_table()
+    return dict(zip(table.column("id").to_pylist(), table.column("_rowaddr").to_pylist()))
+
+
+def follow(head, source, touched):
+    """The rows of this version that nobody touched since are, by the records, where the head has them."""
+    before, now = places(lance.dataset(head.uri, version=source)), places(head)
+    kept = [one for one in before if one not in touched]
+    followed = head.remap_row_addrs(pa.array([before[one] for one in kept], pa.uint64())).to_pylist()
+    equal(dict(zip(kept, followed)), {one: now[one] for one in kept}, "where rows of version %d went" % source)

@@ -79,7 +79,8 @@ def bring(source, to):
         if relative.split("/")[0] in ("data", "_deletions", "_indices"):
             os.makedirs(os.path.join(to, relative), exist_ok=True)
             for name in names:
-                if not os.path.exists(os.path.join(to, relative, name)):
+                # Not what another writer has not finished.
+                if not name.startswith(".") and not os.path.exists(os.path.join(to, relative, name)):
                     os.link(os.path.join(folder, name), os.path.join(to, relative, name))
 
 
