@@ -511,7 +511,7 @@ use_slow() {
 	trace=$BATS_TEST_TMPDIR/trace
 	rm -f "$trace"
 	# The sanitizer looks for leaks as a tracer does, and there can be only one.
-	slowly=(env ASAN_OPTIONS=detect_leaks=0 strace -f -qq -o "$trace" -e trace=openat,statx -e inject=openat,statx:delay_enter=3ms)
+	slowly=(env ASAN_OPTIONS=detect_leaks=0 strace -f -qq -o "$trace" -e "trace=openat,statx" -e "inject=openat,statx:delay_enter=3ms")
 }
 
 # looked_at CALL: at more manifests than the head's.
@@ -553,4 +553,21 @@ looked_at() {
 		done
 	done
 	[ "$(tree)" = "$before" ]
+}
+
+# cases-open B28.
+@test "5,000 versions and 100,000 files: an account of all in less than a minute, and signs of life on the way" {
+	export PINFS_DATASET=$BATS_TEST_TMPDIR/large
+	"$build_dir/tests/bench/gentable" -d -m 20 -a 20 1 5000 "$PINFS_DATASET"
+	local began=$SECONDS
+	run script -qec "pinctl usage" /dev/null
+	((SECONDS - began < 60))
+	[[ $output == *"reading versions: "*" of 5000"* ]]
+	[[ $output == *"looking at files: "[1-9]* ]]
+	[[ ${lines[-1]} == *"  5000  "* ]]
+	began=$SECONDS
+	got 0 cleanup --retain 1
+	((SECONDS - began < 60))
+	[ -z "$output" ]
+	rm -r "$PINFS_DATASET"
 }
