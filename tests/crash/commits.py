@@ -12,7 +12,7 @@ from operation import CHANGES
 from world import LONG, Lance, calls_of, equal, must, new_id, new_table, pinctl, scratch, stepped
 
 KILLED = 128 + 9
-KINDS = ("append", "delete", "update")
+KINDS = ("append", "delete", "update", "compaction")
 
 lance = Lance()
 
@@ -72,10 +72,31 @@ def fragments(at):
     return [Fragment(one) for one in table.all_of(body, 2)]
 
 
+def as_json(fragment, path):
+    """As Lance's Python writes it, and of this file."""
+    parts = table.message(fragment.file)
+    file = {
+        "path": path,
+        "fields": numbers(parts[2]),
+        "column_indices": numbers(parts[3]),
+        "file_major_version": parts.get(4, 0),
+        "file_minor_version": parts.get(5, 0),
+        "file_size_bytes": parts.get(6),
+        "base_id": None,
+    }
+    return {
+        "id": fragment.id if path == fragment.path else 0,
+        "files": [file],
+        "deletion_file": None,
+        "row_id_meta": None,
+        "physical_rows": fragment.rows,
+    }
+
+
 class Work:
     """
     A pinned table and, beside it, work for it: an append of two files of a scratch dataset, given as JSON; a transaction that deletes a fragment; one
-    that replaces a fragment by a file of the scratch dataset. The new files have the rows of old ones.
+    that replaces a fragment by a file of the scratch dataset; the result of a compaction of one, as JSON, whose file is in the table.
     """
 
     def __init__(self, kind, folder):
@@ -86,32 +107,30 @@ class Work:
         self.before = table.Table(at).head
         self.old = fragments(at)
         whole = [fragment for fragment in self.old if not fragment.has_deletions]
-        self.files = ["new%d.lance" % i for i in range({"append": 2, "delete": 0, "update": 1}[kind])]
+        self.files = ["new%d.lance" % i for i in range({"append": 2, "update": 1}.get(kind, 0))]
         os.makedirs(self.home + "/scratch/data")
         for name, fragment in zip(self.files, whole):
             shutil.copy(os.path.join(at, "data", fragment.path), os.path.join(self.home, "scratch/data", name))
-        self.gone = [] if kind == "append" else [whole[0].id]
-        self.uuid = None if kind == "append" else new_id()
+        self.made = list(self.files)
+        self.gone, self.uuid, self.option = [whole[0].id], None, "--transaction"
+        if kind == "append":
+            self.gone, self.option = [], "--append"
+            text = json.dumps([as_json(fragment, name) for name, fragment in zip(self.files, whole)]).encode()
+        elif kind == "compaction":
+            self.made, self.option = ["compacted.lance"], "--rewrite"
+            shutil.copy(os.path.join(at, "data", whole[0].path), os.path.join(at, "data", self.made[0]))
+            text = self.result(whole[0])
+        else:
+            self.uuid = new_id()
+            text = self.transaction(kind, whole[0])
         self.input = os.path.join(folder, "input")
         with open(self.input, "wb") as f:
-            f.write(self.json(whole) if kind == "append" else self.transaction(kind, whole[0]))
-        self.option = "--append" if kind == "append" else "--transaction"
+            f.write(text)
 
-    def json(self, whole):
-        texts = []
-        for name, fragment in zip(self.files, whole):
-            parts = table.message(fragment.file)
-            file = {
-                "path": name,
-                "fields": numbers(parts[2]),
-                "column_indices": numbers(parts[3]),
-                "file_major_version": parts.get(4, 0),
-                "file_minor_version": parts.get(5, 0),
-                "file_size_bytes": parts.get(6),
-                "base_id": None,
-            }
-            texts.append({"id": 0, "files": [file], "deletion_file": None, "row_id_meta": None, "physical_rows": fragment.rows})
-        return json.dumps(texts).encode()
+    def result(self, old):
+        parts = {"metrics": {}, "read_version": self.before.version, "row_addrs": None}
+        parts.update(original_fragments=[as_json(old, old.path)], new_fragments=[as_json(old, self.made[0])])
+        return json.dumps(parts).encode()
 
     def transaction(self, kind, fragment):
         if kind == "delete":
@@ -138,7 +157,7 @@ class Work:
         if landed and self.uuid:
             equal(t.head.transaction.uuid, self.uuid, "transaction")
         want = [fragment.path for fragment in self.old if not landed or fragment.id not in self.gone]
-        equal([fragment.path for fragment in fragments(at)], want + (self.files if landed else []), "files of the head")
+        equal([fragment.path for fragment in fragments(at)], want + (self.made if landed else []), "files of the head")
         for name in self.files:
             places = [os.path.join(place, "data", name) for place in (at, home + "/scratch")]
             sizes = [os.path.getsize(place) for place in places if os.path.exists(place)]
