@@ -7,8 +7,9 @@
 #include "cleanup_parts.h"
 #include "survey_parts.h"
 
-/* A long run looks again so often whether something needs what is still to go. */
-#define LOOK_NS INT64_C(2000000000)
+/* A long run looks again so often whether something needs what is still to go; but of its time it gives a tenth to that. */
+#define LOOK_NS	   INT64_C(2000000000)
+#define LOOK_TENTH 9
 
 struct run {
 	struct pf_cleanup *c;
@@ -17,9 +18,9 @@ struct run {
 	pthread_mutex_t lock; /* everything below, the report, and calls of `how` */
 	size_t next, end;     /* of c->v: to be taken by whoever is free */
 	int64_t slot_ns;      /* when the next removal may be made */
-	int64_t looked_ns;
-	bool manifests; /* it is their turn: what they named is gone */
-	int result;	/* what ends the run before it is through */
+	int64_t look_ns;      /* when to look again */
+	bool manifests;	      /* it is their turn: what they named is gone */
+	int result;	      /* what ends the run before it is through */
 };
 
 /* --- manifests out of sight --- */
@@ -229,11 +230,13 @@ static int look_before(struct run *w)
 
 static int look_meanwhile(struct run *w)
 {
-	int r = pf_clean_look_again(w->c, w->why);
+	int64_t began = pf_time_steady_ns();
 
+	int r = pf_clean_look_again(w->c, w->why);
 	if (r == 0)
 		r = spare(w, w->next);
-	w->looked_ns = pf_time_steady_ns();
+	int64_t now = pf_time_steady_ns(), pause = LOOK_TENTH * (now - began);
+	w->look_ns = now + (pause > LOOK_NS ? pause : LOOK_NS);
 	return r;
 }
 
@@ -294,7 +297,7 @@ static struct pf_victim *take_next(struct run *w)
 {
 	struct pf_cleanup *c = w->c;
 
-	if (w->result == 0 && !w->manifests && pf_time_steady_ns() - w->looked_ns >= LOOK_NS)
+	if (w->result == 0 && !w->manifests && pf_time_steady_ns() >= w->look_ns)
 		w->result = look_meanwhile(w);
 	while (w->next < w->end && !PF_FATE_GOES(c->v[w->next].fate))
 		w->next++;
@@ -398,7 +401,7 @@ static int run(struct run *w)
 		put_all_back(c);
 		return r;
 	}
-	w->looked_ns = pf_time_steady_ns();
+	w->look_ns = pf_time_steady_ns() + LOOK_NS;
 	r = remove_range(w, 0, manifests);
 	if (r < 0)
 		return r;
