@@ -140,7 +140,8 @@ static int cannot_record(const struct gate *t, size_t group, struct pf_why *why)
 	if (follower(t, m, &fragment))
 		return blocked(t, group, because, why);
 	list_fragments(m, fragments, sizeof(fragments));
-	return pf_why_set(why, -EINVAL, "an index, or the history of moved rows, covers rows of %s, group %zu, and %s",
+	return pf_why_set(why, -EAGAIN,
+			  "an index, or the history of moved rows, covers rows of %s, group %zu, and %s: replan",
 			  fragments, group, because);
 }
 
