@@ -28,22 +28,87 @@ load pinctl_lib
 		got 0 $name --help
 		[ "$output" = "$help" ]
 		last=$name
-	done < <(pinctl help | sed -n '/^commands:/,/^$/s/^  \([a-z-]*\( [a-z]\+\)\?\)  .*/\1/p')
+	done < <(commands)
 	[ "$last" = version ]
 }
 
-@test "the manual and the help name the same commands and options" {
-	local in_help in_manual
-	in_help=$(pinctl help | sed -n '/^commands:/,/^$/s/^  \([a-z-]*\( [a-z]\+\)\?\)  .*/\1/p' | sort)
-	in_manual=$(sed -n 's/^\.\(It \)\?Cm \([a-z-]*\( [a-z]\+\)\?\).*/\2/p' "$source_dir/man/pinctl.1" | sort -u)
-	[ "$in_help" = "$in_manual" ]
+# The names of all commands, as the help lists them.
+commands() {
+	pinctl help | sed -n '/^commands:/,/^$/s/^  \([a-z-]*\( [a-z]\+\)\?\)  .*/\1/p'
+}
 
-	in_help=$(while read -r name; do
-		# shellcheck disable=SC2086
-		pinctl help $name
-	done <<<"$in_help" | grep -o -- '--[a-z][a-z-]*' | sort -u)
-	in_manual=$(grep -o 'Fl -[a-z-]*' "$source_dir/man/pinctl.1" | sed 's/Fl /-/' | sort -u)
-	[ "$in_help" = "$in_manual" ]
+# options_of [COMMAND]: its long options, or those that all have.
+options_of() {
+	# shellcheck disable=SC2086 # names of two words
+	pinctl help $1 | sed -n 's/^  \(-.,\|   \) \(--[a-z-]*\).*/\2/p' | sort
+}
+
+# A line a command and option of its own that the manual describes or shows, and a line a command. Running text, which names others, is not asked.
+in_manual() {
+	awk '
+		/^\.It Xo/ { opens = 1; next }
+		/^\.S[hs] / { name = "" }
+		/^\.It Cm / || opens {
+			opens = 0
+			sub(/^\.(It )?Cm /, ".Cm ")
+			name = $2
+			if (name ~ /^(what-if|branch|tag)$/)
+				name = name " " $3
+			print name
+			heads = 1
+		}
+		/^[^.]|^\.Xc/ { heads = 0 }
+		name != "" && (heads || /^\.It Fl /) {
+			for (i = 1; i < NF; i++)
+				if ($i == "Fl" && $(i + 1) ~ /^-[a-z]/)
+					print name " -" $(i + 1)
+		}
+	' "$source_dir/man/pinctl.1" | sort -u
+}
+
+@test "the manual and the help name the same commands, and the same options of each" {
+	local name
+	diff <(while read -r name; do
+		echo "$name"
+		comm -23 <(options_of "$name") <(options_of) | sed "s/^/$name /"
+	done < <(commands) | sort -u) <(in_manual)
+}
+
+# completed WORD...: what the last word can become, by the completion of bash.
+completed() {
+	bash -c '
+		. "$0"
+		COMP_WORDS=(pinctl "$@")
+		COMP_CWORD=$#
+		_pinctl
+		printf "%s\n" "${COMPREPLY[@]}"' "$source_dir/tools/pinctl/pinctl.bash-completion" "$@" | sort
+}
+
+@test "completion knows each command and option of the help" {
+	local name
+	local -a word
+	diff <(commands | cut -d' ' -f1 | sort -u) <(completed '')
+	diff <(commands | cut -d' ' -f1 | sort -u) <(completed help '')
+	while read -r name; do
+		read -ra word <<<"$name"
+		diff <(options_of "$name") <(completed "${word[@]}" --)
+		[[ ${#word[@]} -eq 1 ]] || completed "${word[0]}" '' | grep -qx "${word[1]}"
+		[[ ${#word[@]} -eq 1 ]] || completed help "${word[0]}" '' | grep -qx "${word[1]}"
+	done < <(commands)
+}
+
+@test "completion knows the pins, tags, branches and versions of the table" {
+	use_pinned
+	pinctl tag create friday 2>/dev/null
+	pinctl branch create side 2>/dev/null
+	[ "$(completed release '')" = "$id1" ]
+	[ "$(completed -d "$PINFS_DATASET" show 0)" = "$id1" ]
+	[ "$(completed tag delete f)" = friday ]
+	[ "$(completed what-if untag f)" = friday ]
+	[ "$(completed branch delete s)" = side ]
+	[ "$(completed clone --from f)" = friday ]
+	[ "$(completed branch create x --from s)" = side ]
+	diff <(pinctl snapshots | cut -f1 | sort) <(completed restore '')
 }
 
 @test "an unknown command names the nearest one" {
