@@ -389,6 +389,27 @@ int pf_manifest_open(struct pf_store *st, const char *name, struct pf_manifest *
 	return pf_manifest_read(&file->r, name, &file->st, NULL, NULL, out, why);
 }
 
+int pf_manifest_open_staged(struct pf_store *st, const char *staged, const char *name, struct pf_manifest **out,
+			    struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
+	_cleanup_(pf_freep) char *called = strdup(staged);
+
+	if (!called)
+		return -ENOMEM;
+	int r = pf_store_open(st, staged, &file);
+	if (r < 0)
+		return pf_why_set(why, r, "%s: %s", staged, strerror(-r));
+	r = pf_manifest_read(&file->r, name, &file->st, NULL, NULL, &m, why);
+	if (r < 0)
+		return r;
+	free(m->name);
+	m->name = STEAL(called);
+	*out = STEAL(m);
+	return 0;
+}
+
 int pf_manifest_reopen(struct pf_store *st, const struct pf_manifest *m, struct pf_file **out, struct pf_why *why)
 {
 	_cleanup_(pf_file_closep) struct pf_file *file = NULL;

@@ -77,6 +77,10 @@ typedef int (*pf_manifest_fragment_fn)(void *arg, struct pf_wire *w, const struc
 int pf_manifest_read(struct pf_reader *r, const char *name, const struct pf_stat *st, pf_manifest_fragment_fn fn,
 		     void *arg, struct pf_manifest **out, struct pf_why *why);
 
+/* The same of a file that has another name until it is published: `staged`, read as if it were called `name`. The manifest is called `staged`. */
+int pf_manifest_open_staged(struct pf_store *st, const char *staged, const char *name, struct pf_manifest **out,
+			    struct pf_why *why);
+
 struct pf_manifest *pf_manifest_ref(const struct pf_manifest *m); /* thread-safe count */
 void pf_manifest_unref(struct pf_manifest *m);
 void pf_manifest_unrefp(struct pf_manifest **m);

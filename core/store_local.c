@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define COPY_CHUNK (1024 * 1024)
@@ -574,6 +575,44 @@ static const struct pf_store_ops local_ops = {
 	.free = local_free,
 };
 
+#define FUSE_SUPER_MAGIC 0x65735546
+
+/*
+ * What clients see through a gateway (fs/gateway.h) is not what is stored: where one is mounted over the table, *fd becomes the directory below it. The
+ * gateway's link leads there for its own user and for root; in another name space the number in it may be anything's.
+ */
+static int pass_gateway(int *fd, const char *spelled, struct pf_why *why)
+{
+	_cleanup_(closep) int below = -1;
+	struct stat seen, real;
+	struct statfs sf;
+
+	if (TEMP_FAILURE_RETRY(fstatfs(*fd, &sf)) < 0)
+		return errno != ENOTCONN
+			       ? 0
+			       : pf_why_set(why, -ENOTCONN,
+					    "the gateway over the table %s is dead: run `fusermount3 -u` on it first",
+					    spelled);
+	if (sf.f_type != FUSE_SUPER_MAGIC)
+		return 0;
+	below = open_at(*fd, ".pinfs/table", O_PATH | O_DIRECTORY);
+	if (below == -ENOENT && faccessat(*fd, ".pinfs/table", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (below == -EACCES)
+		return pf_why_set(why, below,
+				  "a gateway is mounted over the table %s: only its user and root get past it",
+				  spelled);
+	if (below < 0 || fstat(*fd, &seen) < 0 || fstat(below, &real) < 0 || seen.st_ino != real.st_ino)
+		return pf_why_set(
+			why, -EACCES,
+			"a gateway is mounted over the table %s, and its process is not to be found here: run this where it runs",
+			spelled);
+	close(*fd);
+	*fd = below;
+	below = -1;
+	return 0;
+}
+
 int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT, shown = PF_BUF_INIT;
@@ -589,6 +628,9 @@ int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *
 	_cleanup_(closep) int fd = open_at(AT_FDCWD, where, O_PATH | O_DIRECTORY);
 	if (fd < 0)
 		return pf_why_set(why, fd, "cannot open the table %s: %s", spelled, strerror(-fd));
+	r = pass_gateway(&fd, spelled, why);
+	if (r < 0)
+		return r;
 
 	_cleanup_(pf_freep) char *at = realpath(where, NULL);
 	if (!at) {
