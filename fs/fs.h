@@ -10,6 +10,7 @@
 
 #include "branches.h"
 #include "control.h"
+#include "gateway.h"
 #include "kept.h"
 #include "node.h"
 #include "options.h"
@@ -25,6 +26,7 @@ struct fs {
 	struct fs_objects objects;
 	struct fs_control control;
 	struct fs_kept kept;
+	struct fs_gateway gateway;
 	struct fs_watch watch;
 	struct fuse_session *session;
 	uint64_t refused[FS_ERRNOS]; /* requests, by what they were answered */

@@ -41,6 +41,7 @@ static void seen_release(struct fs_seen *s)
 void fs_kept_release(struct fs_kept *k)
 {
 	pf_explain_free(k->answer);
+	pf_shield_free(k->shield);
 	pf_lines_release(&k->lines);
 	seen_release(&k->seen);
 	pthread_cond_destroy(&k->turn);
@@ -197,6 +198,13 @@ struct walk {
 	bool told;
 };
 
+static struct walk begin_walk(struct fs *fs, fuse_req_t req, const struct fs_node *n)
+{
+	int64_t now = pf_time_steady_ns();
+
+	return (struct walk){ .fs = fs, .req = req, .node = n, .began = now, .next = now + WORD_NS };
+}
+
 static void tell(struct walk *w, const char *text)
 {
 	_cleanup_(pf_buf_release) struct pf_buf path = PF_BUF_INIT;
@@ -252,9 +260,12 @@ static int see_file(void *arg, uint64_t done, uint64_t total)
 static int refresh(struct fs_kept *k, struct walk *w, struct pf_why *why)
 {
 	pf_explain_free(STEAL(k->answer));
+	pf_shield_free(STEAL(k->shield));
+	k->seen_once = false;
 	int r = look(k, &k->seen); /* before: what comes meanwhile is seen the next time */
 	if (r == 0)
 		r = pf_lines_refresh(&k->lines, see_version, w, why);
+	k->seen_once = r == 0;
 	return r;
 }
 
@@ -264,6 +275,9 @@ static int explain(struct fs_kept *k, struct fs_line *of, struct walk *w, struct
 	struct pf_line *line = pf_lines_find(&k->lines, of->name);
 	if (!line)
 		return pf_why_set(why, -ENOENT, "no such branch");
+	/* Both look into the surveys, and this one adds to them. */
+	pf_shield_free(STEAL(k->shield));
+	pf_explain_free(STEAL(k->answer));
 	int r = pf_explain_new(&k->lines, line, pf_time_now(), &how, &k->answer, why);
 	if (r < 0)
 		return r;
@@ -278,13 +292,12 @@ static int explain(struct fs_kept *k, struct fs_line *of, struct walk *w, struct
 	return 0;
 }
 
-/* Does the last answer hold? */
-static bool holds(struct fs_kept *k, const char *branch)
+/* Is everything as it was when all versions were read? */
+static bool holds(struct fs_kept *k)
 {
 	_cleanup_(seen_release) struct fs_seen now = { .v = NULL };
 
-	return k->answer && k->answer->line == pf_lines_find(&k->lines, branch) && look(k, &now) == 0 &&
-	       is_same(&k->seen, &now);
+	return k->seen_once && look(k, &now) == 0 && is_same(&k->seen, &now);
 }
 
 int fs_kept_begin(fuse_req_t req, const struct fs_node *n, bool measured, struct pf_explain **out, struct pf_why *why)
@@ -296,9 +309,8 @@ int fs_kept_begin(fuse_req_t req, const struct fs_node *n, bool measured, struct
 	int r = take_turn(fs, req, why);
 	if (r < 0)
 		return r;
-	if (measured || !holds(k, line->name)) {
-		int64_t now = pf_time_steady_ns();
-		struct walk w = { .fs = fs, .req = req, .node = n, .began = now, .next = now + WORD_NS };
+	if (measured || !k->answer || k->answer->line != pf_lines_find(&k->lines, line->name) || !holds(k)) {
+		struct walk w = begin_walk(fs, req, n);
 		r = refresh(k, &w, why);
 		if (r == 0)
 			r = explain(k, line, &w, why);
@@ -307,5 +319,25 @@ int fs_kept_begin(fuse_req_t req, const struct fs_node *n, bool measured, struct
 		fs_kept_end(fs);
 	else
 		*out = k->answer;
+	return r;
+}
+
+int fs_kept_check(fuse_req_t req, const struct fs_node *n, const char *path, struct pf_why *why)
+{
+	struct fs *fs = fuse_req_userdata(req);
+	struct fs_kept *k = &fs->kept;
+
+	int r = take_turn(fs, req, why);
+	if (r < 0)
+		return r;
+	if (!holds(k)) {
+		struct walk w = begin_walk(fs, req, n);
+		r = refresh(k, &w, why);
+	}
+	if (r == 0 && !k->shield)
+		r = pf_shield_new(&k->lines, &k->shield);
+	if (r == 0)
+		r = pf_shield_check(k->shield, path, why);
+	fs_kept_end(fs);
 	return r;
 }

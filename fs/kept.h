@@ -8,6 +8,7 @@
 #define FS_KEPT_H
 
 #include "core/explain.h"
+#include "core/shield.h"
 
 struct fs;
 struct fs_node;
@@ -28,7 +29,9 @@ struct fs_kept {
 	/* Of whoever's turn it is: */
 	struct pf_lines lines;
 	struct pf_explain *answer; /* the last one; NULL: none that holds */
-	struct fs_seen seen;	   /* what it was made of */
+	struct pf_shield *shield;  /* the same */
+	struct fs_seen seen;	   /* what they were made of */
+	bool seen_once;
 };
 
 int fs_kept_init(struct fs_kept *k);
@@ -45,5 +48,8 @@ void fs_kept_release(struct fs_kept *k);
 int fs_kept_begin(struct fuse_req *req, const struct fs_node *n, bool measured, struct pf_explain **out,
 		  struct pf_why *why);
 void fs_kept_end(struct fs *fs);
+
+/* May this file of the table be removed or changed, as things are now? As pf_shield_check; other errors as fs_kept_begin. */
+int fs_kept_check(struct fuse_req *req, const struct fs_node *n, const char *path, struct pf_why *why);
 
 #endif

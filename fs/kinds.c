@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/refs.h"
 #include "metrics.h"
@@ -56,6 +57,16 @@ static int render_metrics(struct fs *fs, const struct fs_node *n, struct fs_cont
 {
 	out->mtime = out->ctime = pf_time_now();
 	return fs_metrics_render(fs, &out->text);
+}
+
+/*
+ * The table itself, as this process holds it open. The kernel lets only those follow who might look into the process: its user, and root. Whoever does
+ * checks that it is what was meant, as the number may be that of another process elsewhere (core/store_local.c).
+ */
+static int render_table(struct fs *fs, const struct fs_node *n, struct fs_content *out, struct pf_why *why)
+{
+	out->mtime = out->ctime = fs->mounted_at;
+	return pf_buf_addf(&out->text, "/proc/%d/fd/%d", (int)getpid(), fs->gateway.root);
 }
 
 static int list_pins(struct fs *fs, const struct fs_node *n, struct fs_names *out, struct pf_why *why)
@@ -148,6 +159,8 @@ const struct fs_row fs_rows[K_COUNT] = {
 	[K_BRANCHES] = { "branches",                            S_IFDIR | 0755, .list = list_branches, .find = find_branch },
 	[K_BRANCH]   = { NULL /* its name, `/` as %2F */,       S_IFDIR | 0755, .children = { K_HEAD, K_PINS, K_RETENTION } },
 	[K_CONTROL]  = { ".pinfs",                              S_IFDIR | 0755, .hidden = true, .children = { K_STATUS, K_LOG, K_METRICS } },
+	[K_TREE]     = { ".pinfs",                              S_IFDIR | 0755, .hidden = true, .children = { K_HEAD, K_PINS, K_RETENTION, K_BRANCHES, K_STATUS, K_LOG, K_METRICS, K_TABLE } },
+	[K_TABLE]    = { "table",                               S_IFLNK | 0777, .hidden = true, .render = render_table },
 	[K_STATUS]   = { "last_status",                         S_IFREG | 0444, .render = render_status },
 	[K_LOG]      = { "log",                                 S_IFREG | 0444, .render = render_log },
 	[K_METRICS]  = { "metrics",                             S_IFREG | 0444, .render = render_metrics },

@@ -19,7 +19,7 @@ void fs_content_release(struct fs_content *c);
 		PF_BUF_INIT                                                                                            \
 	}
 
-#define FS_CHILDREN 5
+#define FS_CHILDREN 8
 
 struct fs_row {
 	const char *name; /* NULL: named by what it stands for */

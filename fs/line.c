@@ -17,6 +17,7 @@ int fs_line_new(struct pf_store *store, const struct fs_options *opt, const char
 	l->store = store;
 	l->opt = opt;
 	pthread_mutex_init(&l->lock, NULL);
+	pthread_mutex_init(&l->publishing, NULL);
 	fs_follow_init(&l->follow);
 	*out = l;
 	return 0;
@@ -30,6 +31,7 @@ void fs_line_free(struct fs_line *l)
 	pf_committer_free(l->committer);
 	fs_follow_release(&l->follow);
 	pf_branch_free(l->core);
+	pthread_mutex_destroy(&l->publishing);
 	pthread_mutex_destroy(&l->lock);
 	free(l->name);
 	free(l);

@@ -22,7 +22,8 @@ struct fs_line {
 	struct pf_store *store;
 	const struct fs_options *opt;
 	pthread_mutex_t lock;
-	struct pf_branch *core; /* opened when first needed, then kept */
+	pthread_mutex_t publishing; /* of a gateway: one commit of clients at a time */
+	struct pf_branch *core;	    /* opened when first needed, then kept */
 	struct pf_committer *committer;
 	struct fs_view *view; /* of the newest head seen */
 	struct fs_meter meter;

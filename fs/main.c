@@ -53,12 +53,22 @@ static int open_table(struct fs *fs, struct pf_why *why)
 	return 0;
 }
 
-/* The absolute path, to be unmounted after chdir. */
-static int check_mountpoint(const struct fs_options *o, char **out, struct pf_why *why)
+/* Is the directory, whose stat is st, where a file system is mounted? */
+static bool is_mounted(const char *dir, const struct stat *st)
 {
-	const char *mnt = o->mountpoint;
+	_cleanup_(pf_freep) char *up = NULL;
+	struct stat above;
+
+	return asprintf(&up, "%s/..", dir) > 0 && stat(up, &above) == 0 && above.st_dev != st->st_dev;
+}
+
+/* The absolute path, to be unmounted after chdir. The table's own makes us its gateway. */
+static int check_mountpoint(struct fs *fs, char **out, struct pf_why *why)
+{
+	const char *mnt = fs->opt.mountpoint;
 	char q[PF_QUOTE_TEXT];
-	struct stat st, table;
+	struct pf_stat table;
+	struct stat st;
 	struct statfs sf;
 
 	pf_text_quote(mnt, strlen(mnt), q);
@@ -72,13 +82,21 @@ static int check_mountpoint(const struct fs_options *o, char **out, struct pf_wh
 	}
 	if (!S_ISDIR(st.st_mode))
 		return pf_why_set(why, -ENOTDIR, "mountpoint %s: is not a directory", q);
-	if (stat(o->dataset, &table) == 0 && table.st_dev == st.st_dev && table.st_ino == st.st_ino)
-		return pf_why_set(why, -EPERM, "mountpoint %s: is the dataset itself, which would be hidden", q);
-	/* Of a FUSE mount, what we could reach below its root has another number. */
-	if (sf.f_type == FUSE_SUPER_MAGIC && st.st_ino == FUSE_ROOT_ID)
+	if (sf.f_type == FUSE_SUPER_MAGIC && is_mounted(mnt, &st))
 		return pf_why_set(why, -EEXIST, "mountpoint %s: has a FUSE file system mounted already", q);
 	*out = realpath(mnt, NULL);
-	return *out ? 0 : pf_why_set(why, -errno, "mountpoint %s: %s", q, strerror(errno));
+	if (!*out)
+		return pf_why_set(why, -errno, "mountpoint %s: %s", q, strerror(errno));
+	int r = pf_store_stat(fs->store, ".", &table);
+	if (r < 0 || table.dev != st.st_dev || table.ino != st.st_ino)
+		return r;
+	if (strcmp(*out, fs->store->at) != 0)
+		return pf_why_set(
+			why, -EPERM,
+			"mountpoint %s: is the dataset under another name, and clients would store that name in it: "
+			"mount over the dataset's own",
+			q);
+	return fs_gateway_init(fs, why);
 }
 
 static int check_device(struct pf_why *why)
@@ -105,11 +123,12 @@ static int add_option(struct fuse_args *args, const char *name, const char *valu
 
 static struct fuse_session *session_new(struct fs *fs, struct fuse_args *args)
 {
-	if ((fs->opt.check_modes && add_option(args, "default_permissions", "") < 0) ||
+	if (((fs->opt.check_modes || fs->gateway.on) && add_option(args, "default_permissions", "") < 0) ||
 	    add_option(args, "subtype=", "pinfs") < 0 || add_option(args, "fsname=", fs->opt.dataset) < 0 ||
 	    (fs->opt.debug && add_option(args, "debug", "") < 0))
 		return NULL;
-	return fuse_session_new(args, &fs_ops, sizeof(fs_ops), fs);
+	const struct fuse_lowlevel_ops *ops = fs->gateway.on ? &fs_gateway_ops : &fs_ops;
+	return fuse_session_new(args, ops, sizeof(*ops), fs);
 }
 
 void fs_ready(struct fs *fs)
@@ -225,7 +244,7 @@ static int run(struct fs *fs, struct fuse_args *args)
 
 	int r = open_table(fs, &why);
 	if (r == 0)
-		r = check_mountpoint(&fs->opt, &mountpoint, &why);
+		r = check_mountpoint(fs, &mountpoint, &why);
 	if (r == 0)
 		r = check_device(&why);
 	if (r < 0)
@@ -243,7 +262,10 @@ static int run(struct fs *fs, struct fuse_args *args)
 int main(int argc, char **argv)
 {
 	struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
-	struct fs fs = { .ready_fd = -1, .mounted_at = pf_time_now(), .handles_lock = PTHREAD_MUTEX_INITIALIZER };
+	struct fs fs = { .ready_fd = -1,
+			 .gateway = { .root = -1 },
+			 .mounted_at = pf_time_now(),
+			 .handles_lock = PTHREAD_MUTEX_INITIALIZER };
 	int status = 0;
 
 	if (fs_options_parse(&args, &fs.opt) < 0)
@@ -258,6 +280,7 @@ int main(int argc, char **argv)
 	else {
 		status = run(&fs, &args);
 		fs_handles_release(&fs);
+		fs_gateway_release(&fs);
 		fs_kept_release(&fs.kept);
 		fs_branches_release(&fs.branches);
 		fs_objects_release(&fs.objects);

@@ -32,6 +32,8 @@ enum fs_kind {
 	K_BRANCHES,
 	K_BRANCH,
 	K_CONTROL,
+	K_TREE,	 /* all of it, in a gateway */
+	K_TABLE, /* leads past the gateway */
 	K_STATUS,
 	K_LOG,
 	K_METRICS,

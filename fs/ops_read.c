@@ -106,14 +106,15 @@ void fs_op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fuse_reply_err(req, 0);
 }
 
-/* As many entries from number `off` on as fit into buf; returns their bytes. */
-static size_t pack(fuse_req_t req, const struct fs_names *l, size_t off, char *buf, size_t size)
+/* As many entries from number `off` on as fit into buf; returns their bytes. `plus`: as READDIRPLUS wants them, without what it could have beside. */
+static size_t pack(fuse_req_t req, const struct fs_names *l, size_t off, char *buf, size_t size, bool plus)
 {
 	size_t used = 0;
 	for (size_t i = off; i < l->n; i++) {
-		struct stat st = { .st_ino = l->v[i].ino, .st_mode = l->v[i].type };
-		size_t n = fuse_add_direntry(req, buf + used, size - used, (char *)l->text.data + l->v[i].at, &st,
-					     (off_t)i + 1);
+		const char *name = (char *)l->text.data + l->v[i].at;
+		struct fuse_entry_param e = { .attr = { .st_ino = l->v[i].ino, .st_mode = l->v[i].type } };
+		size_t n = plus ? fuse_add_direntry_plus(req, buf + used, size - used, name, &e, (off_t)i + 1)
+				: fuse_add_direntry(req, buf + used, size - used, name, &e.attr, (off_t)i + 1);
 		if (n > size - used)
 			break;
 		used += n;
@@ -121,7 +122,7 @@ static size_t pack(fuse_req_t req, const struct fs_names *l, size_t off, char *b
 	return used;
 }
 
-void fs_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+static void reply_names(fuse_req_t req, size_t size, off_t off, struct fuse_file_info *fi, bool plus)
 {
 	struct fs_handle *h = fs_handle_of(fi);
 
@@ -139,7 +140,35 @@ void fs_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struc
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}
-	fuse_reply_buf(req, buf, pack(req, &h->names, (size_t)off, buf, size));
+	fuse_reply_buf(req, buf, pack(req, &h->names, (size_t)off, buf, size, plus));
+}
+
+void fs_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	reply_names(req, size, off, fi, false);
+}
+
+void fs_op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	reply_names(req, size, off, fi, true);
+}
+
+/* The one link there is: its text is where it leads. */
+void fs_op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	_cleanup_(fs_content_release) struct fs_content c = FS_CONTENT_INIT;
+	struct pf_why why = PF_WHY_INIT;
+	struct fs_node n;
+
+	int r = fs_node_get(fs_of(req), ino, &n);
+	if (r == 0)
+		r = S_ISLNK(fs_rows[n.kind].mode) ? fs_rows[n.kind].render(fs_of(req), &n, &c, &why) : -EINVAL;
+	if (r == 0 && !pf_buf_str(&c.text))
+		r = -ENOMEM;
+	if (r < 0)
+		fuse_reply_err(req, -r);
+	else
+		fuse_reply_readlink(req, (char *)c.text.data);
 }
 
 /* The kernel's own check lets root write anywhere. */

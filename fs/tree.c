@@ -22,6 +22,7 @@ int fs_node_find(struct fs *fs, const struct fs_node *dir, const char *name, str
 static struct fs_node parent(struct fs *fs, const struct fs_node *n)
 {
 	struct fs_branch *root = fs_branch_at(fs, 1);
+	const enum fs_kind top = fs->gateway.on ? K_TREE : K_ROOT;
 	switch (n->kind) {
 	case K_PIN:
 	case K_REQUEST:
@@ -39,13 +40,16 @@ static struct fs_node parent(struct fs *fs, const struct fs_node *n)
 	case K_HEAD:
 	case K_PINS:
 	case K_RETENTION:
-		return fs_node_make(n->branch == root ? K_ROOT : K_BRANCH, n->branch);
+		return fs_node_make(n->branch == root ? top : K_BRANCH, n->branch);
 	case K_BRANCH:
 		return fs_node_make(K_BRANCHES, root);
 	case K_STATUS:
 	case K_LOG:
 	case K_METRICS:
-		return fs_node_make(K_CONTROL, root);
+		return fs_node_make(fs->gateway.on ? K_TREE : K_CONTROL, root);
+	case K_BRANCHES:
+	case K_TABLE:
+		return fs_node_make(top, root);
 	default:
 		return fs_node_make(K_ROOT, root);
 	}
@@ -118,7 +122,7 @@ void fs_node_stat(struct fs *fs, const struct fs_node *n, const struct fs_attr *
 	mode_t mode = fs_rows[n->kind].mode;
 	*out = (struct stat){
 		.st_ino = n->ino,
-		.st_mode = (mode & S_IFMT) | permissions(fs, mode),
+		.st_mode = S_ISLNK(mode) ? mode : (mode & S_IFMT) | permissions(fs, mode),
 		.st_nlink = S_ISDIR(mode) ? 2 : !a->gone,
 		.st_uid = fs->opt.uid,
 		.st_gid = fs->opt.gid,

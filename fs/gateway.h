@@ -1,0 +1,42 @@
+/*
+ * The gateway: the table itself, shown to clients that know nothing of pins, mounted over its own path (gateway: design section 5). It passes files through,
+ * but for three things: manifests are seen without bit 19 (gateway_view.c), a new one is published with what the head has of pins (gateway_link.c), and what
+ * pins need can be neither removed nor changed (gateway_rule.c). The tree of pins is beside it, under `.pinfs/`.
+ *
+ * Every step goes from the table's directory, which was opened before anything was mounted, and follows no link on the way.
+ */
+#ifndef FS_GATEWAY_H
+#define FS_GATEWAY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "core/error.h"
+
+struct fs;
+struct fs_options;
+
+struct gate_nodes {
+	pthread_mutex_t lock;
+	struct gate_node **by_number, **by_file; /* hash tables of one size */
+	size_t n, n_buckets;
+	uint64_t last; /* number given out */
+};
+
+struct fs_gateway {
+	bool on;
+	int root; /* the table's directory */
+	struct gate_nodes nodes;
+};
+
+/*
+ * Make the mount a gateway: from here on fs->gateway.on.
+ *   -EOPNOTSUPP  one of the table's folders is a link: what is in it would be reached without us
+ */
+int fs_gateway_init(struct fs *fs, struct pf_why *why);
+void fs_gateway_release(struct fs *fs);
+
+extern const struct fuse_lowlevel_ops fs_gateway_ops;
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * What may be done to files of the table. What pins need is core's to say (core/shield.h); here is what follows from a name, and which questions need not
+ * be asked.
+ */
+#include "gateway_node.h"
+
+#include <string.h>
+
+#include "core/flags.h"
+#include "core/refs.h"
+
+int gate_line(struct fs *fs, const char *path, size_t dir_len, struct fs_line **out)
+{
+	_cleanup_(pf_freep) char *name = NULL;
+	struct fs_branch *b;
+
+	/* "tree/x/": is_folder saw to that. */
+	if (dir_len && !(name = strndup(path + 5, dir_len - 6)))
+		return -ENOMEM;
+	int r = fs_branch_intern(fs, name, &b);
+	if (r == 0)
+		*out = b->line;
+	return r;
+}
+
+static int line_flags(struct fs *fs, const char *branch, bool *enabled)
+{
+	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
+	struct fs_branch *b;
+
+	int r = fs_branch_intern(fs, branch, &b);
+	if (r == 0)
+		r = fs_line_view(b->line, &v, NULL);
+	if (r == 0 && (v->manifest->writer_flags & PF_FLAG_PINS))
+		*enabled = true;
+	return r;
+}
+
+/* Were pins enabled on any line? Where that cannot be told, the long way will. */
+static bool is_enabled(struct fs *fs)
+{
+	_cleanup_(pf_branch_refs_release) struct pf_branch_refs refs = { .v = NULL };
+	bool enabled = false;
+
+	int r = line_flags(fs, NULL, &enabled);
+	if (r == 0 && !enabled)
+		r = pf_branches_list(fs->store, &refs, NULL);
+	for (size_t i = 0; r == 0 && !enabled && i < refs.n; i++)
+		r = line_flags(fs, refs.v[i].name, &enabled);
+	return r < 0 || enabled;
+}
+
+static int check_lost(struct fs *fs, struct pf_why *why)
+{
+	uint64_t number = 0;
+	struct fs_branch *b;
+
+	while ((b = fs_branch_next(fs, &number))) {
+		size_t n = fs_follow_lost(&b->line->follow);
+		if (n)
+			return pf_why_set(
+				why, -EBUSY,
+				"%zu pins of branch %s were dropped by a writer, so what they need is not known: "
+				"pinctl check tells what to do",
+				n, fs_line_name(b->line));
+	}
+	return 0;
+}
+
+static int check_shield(fuse_req_t req, const struct gate_at *at, struct pf_why *why)
+{
+	struct fs *fs = fs_of(req);
+	const struct fs_node n = fs_node_make(K_RETENTION, fs_branch_at(fs, 1));
+
+	if (!is_enabled(fs))
+		return 0;
+	int r = fs_kept_check(req, &n, at->path, why);
+	if (r == 0)
+		r = check_lost(fs, why);
+	/* Whatever kept it from being told: nothing goes. */
+	if (r < 0 && r != -EBUSY && r != -EINTR && r != -EAGAIN && r != -ENOMEM)
+		r = -EBUSY;
+	return r;
+}
+
+/* The first thing that Lance removes of a branch is its ref: what stays then is the whole branch. */
+static int check_ref(struct fs *fs, const char *path, struct pf_why *why)
+{
+	_cleanup_(pf_branch_refs_release) struct pf_branch_refs refs = { .v = NULL };
+	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
+	char id[PF_UUID_TEXT];
+	struct fs_branch *b;
+
+	if (strncmp(path, "_refs/branches/", 15) != 0)
+		return 0;
+	int r = pf_branches_list(fs->store, &refs, why);
+	if (r < 0)
+		return pf_why_prefix(why, -EBUSY, "whose ref it is, and whether that has pins, cannot be told");
+	size_t i = 0;
+	while (i < refs.n && strcmp(refs.v[i].file, path) != 0)
+		i++;
+	if (i == refs.n)
+		return 0; /* staged, or nobody's */
+	r = fs_branch_intern(fs, refs.v[i].name, &b);
+	if (r == 0)
+		r = fs_line_view(b->line, &v, why);
+	if (r == -ENOENT)
+		return 0; /* nothing but its ref is left */
+	if (r < 0)
+		return pf_why_prefix(why, -EBUSY, "whether branch %s has pins cannot be told", refs.v[i].name);
+	if (v->manifest->pins.n == 0)
+		return 0;
+	pf_uuid_format(&v->manifest->pins.v[0].id, id);
+	return pf_why_set(why, -EBUSY, "branch %s has %zu pins, %s first: release them before it is deleted",
+			  refs.v[i].name, v->manifest->pins.n, id);
+}
+
+/* Uploads have a name of their own until they are whole, which no manifest names. */
+static bool is_upload(const struct gate_at *at)
+{
+	const char *slash = strrchr(at->path, '/');
+
+	return at->created && strchr(slash ? slash + 1 : at->path, '#');
+}
+
+int gate_may_remove(fuse_req_t req, const struct gate_at *at, struct pf_why *why)
+{
+	switch (at->name.cls) {
+	case GATE_ROOT:
+		return pf_why_set(why, -EPERM, "this is the table");
+	case GATE_VERSIONS:
+		return 0;
+	case GATE_REF:
+		return check_ref(fs_of(req), at->path, why);
+	default:
+		return is_upload(at) ? 0 : check_shield(req, at, why);
+	}
+}
+
+int gate_may_change(fuse_req_t req, const struct gate_at *at, const struct stat *st, struct pf_why *why)
+{
+	if (at->name.cls == GATE_MANIFEST)
+		return pf_why_set(why, -EPERM, "the manifest of a version never changes");
+	/* Under another name, it may be one that must not. */
+	if (S_ISREG(st->st_mode) && st->st_nlink > 1)
+		return pf_why_set(why, -EPERM, "this file has other names, by which it may be needed as it is");
+	if (at->name.cls == GATE_OTHER && !is_upload(at))
+		return check_shield(req, at, why);
+	return 0;
+}
+
+int gate_may_make(const char *path, struct pf_why *why)
+{
+	struct gate_name name;
+
+	gate_name_parse(path, &name);
+	if (name.cls == GATE_MANIFEST)
+		return pf_why_set(why, -EPERM,
+				  "a version is published by a link of its staged manifest, so that it keeps the pins");
+	if (strcmp(path, GATE_TREE) == 0)
+		return pf_why_set(why, -EPERM, "the pins are here");
+	return 0;
+}
