@@ -37,7 +37,6 @@ will_not() {
 	will_not 1 'file' "$DIR/file" "$MNT"
 	will_not 1 'gone.*No such' "$TABLE" "$DIR/gone"
 	will_not 1 'not a directory' "$TABLE" "$DIR/file"
-	will_not 1 'the dataset itself' "$TABLE" "$TABLE"
 	will_not 1 'nosuch' -o branch=nosuch "$TABLE" "$MNT"
 }
 

@@ -1,0 +1,350 @@
+#!/usr/bin/env bats
+# Mounted over the table itself: what clients see that know nothing of pins, what they can publish, and what they cannot do.
+# shellcheck disable=SC2154,SC2030,SC2031 # of run; each test is a subshell
+
+load lib
+
+# Manifests of versions 6, 7 and 8.
+V6=18446744073709551609.manifest
+V7=18446744073709551608.manifest
+V8=18446744073709551607.manifest
+
+# The table as it was at version 5; pins are enabled by 6, a pin on that is registered by 7; 8, as Lance wrote it, waits beside.
+setup() {
+	lib_setup
+	copy_table
+	mv "$TABLE/_versions/$V8" "$DIR/next"
+	rm "$TABLE/_versions/$V7" "$TABLE/_versions/$V6"
+	pinctl -d "$TABLE" enable --apply >/dev/null
+	ID=$(pinctl -d "$TABLE" register "$T" 2>/dev/null)
+}
+
+teardown() {
+	lib_teardown
+}
+
+open_gateway() {
+	MNT=$TABLE
+	start "$@" "$TABLE" "$TABLE"
+	P=$TABLE/.pinfs/pins
+}
+
+# call CALL ARGUMENT...: the name of the errno, or what the call of Python's os returned.
+call() {
+	python3 - "$@" <<-'END'
+		import ctypes, errno, fcntl, os, sys
+		def falloc(path):
+		    f = os.open(path, os.O_RDWR)
+		    os.posix_fallocate(f, 0, 1 << 20)
+		def copy_range(a, b):
+		    os.copy_file_range(os.open(a, os.O_RDONLY), os.open(b, os.O_WRONLY), 10)
+		def trunc_open(path):
+		    os.close(os.open(path, os.O_WRONLY | os.O_TRUNC))
+		def write_open(path):
+		    os.close(os.open(path, os.O_RDWR))
+		def append_open(path):
+		    os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
+		def immutable(path):
+		    fcntl.ioctl(os.open(path, os.O_RDONLY), 0x40086602, b"\x10\0\0\0\0\0\0\0")
+		def exchange(a, b):
+		    libc = ctypes.CDLL(None, use_errno=True)
+		    if libc.renameat2(-100, a.encode(), -100, b.encode(), 2) < 0:
+		        raise OSError(ctypes.get_errno(), "renameat2")
+		def create(path):
+		    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+		name, *words = sys.argv[1:]
+		words = [int(w, 8) if w.startswith("0o") else w for w in words]
+		try:
+		    print((globals().get(name) or getattr(os, name))(*words))
+		except OSError as e:
+		    print(errno.errorcode[e.errno])
+	END
+}
+
+# no ERRNO PATTERN CALL ARGUMENT...: it fails like that, and last_status says why.
+no() {
+	local errno=$1 pattern=$2
+	shift 2
+	same "$(call "$@")" "$errno"
+	has "$(status_line)" "^[0-9T:.-]+Z $errno .*$pattern"
+}
+
+# stage NAME: the waiting version, as a client stages it.
+stage() {
+	cp "$DIR/next" "$TABLE/_versions/$1"
+}
+
+# all PATTERN: each version that is there has the pin's window whole.
+window_whole() {
+	run pinctl -d "$TABLE" check
+	same "$status" 0
+	pinctl -d "$TABLE" confirm "$ID" >/dev/null
+}
+
+# bytes_that_differ A B: their number; both are as long.
+bytes_that_differ() {
+	same "$(stat -c %s "$1")" "$(stat -c %s "$2")"
+	cmp -l "$1" "$2" | wc -l
+}
+
+# --- view ---
+
+@test "the table is there as it is; of manifests since pins are enabled one bit differs; the tree of pins is hidden beside" {
+	local f
+	cp -R "$TABLE" "$DIR/before"
+	stat -c '%n %s %i %a' "$TABLE"/*/* >"$DIR/stat-before"
+	ls -RA "$TABLE" >"$DIR/ls-before"
+	open_gateway
+	ls -RA "$TABLE" | diff - "$DIR/ls-before"
+	stat -c '%n %s %i %a' "$TABLE"/*/* | diff - "$DIR/stat-before"
+	for f in "$TABLE"/data/* "$TABLE"/_deletions/* "$TABLE"/_transactions/*; do
+		cmp "$f" "$DIR/before/${f#"$TABLE/"}"
+	done
+	for f in "$TABLE"/_versions/*.manifest; do
+		case ${f##*/} in
+		"$V6" | "$V7") same "$(bytes_that_differ "$f" "$DIR/before/_versions/${f##*/}")" 1 ;;
+		*) cmp "$f" "$DIR/before/_versions/${f##*/}" ;;
+		esac
+	done
+	same "$(ls "$TABLE/.pinfs")" "$(printf '%s\n' branches head last_status log metrics pins retention)"
+	same "$(ls "$P")" "$ID"
+	stop
+	cmp "$TABLE/_versions/$V7" "$DIR/before/_versions/$V7"
+}
+
+@test "without bit 19 nothing is changed and nothing is refused" {
+	rm -rf "$TABLE"
+	copy_table
+	cp -R "$TABLE" "$DIR/before"
+	open_gateway
+	diff -r "$TABLE" "$DIR/before" -x .pinfs
+	rm "$TABLE/_versions/$V8" "$TABLE"/data/*
+	same "$(ls "$TABLE/data")" ''
+	stop
+}
+
+# --- publishing ---
+
+@test "a link of the staged manifest is the next version: bytes of the client, pins and bit 19 of the head" {
+	open_gateway
+	stage "$V8#1"
+	same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8")" None
+	cmp "$TABLE/_versions/$V8#1" "$DIR/next"
+	rm "$TABLE/_versions/$V8#1"
+	pinctl -d "$TABLE" confirm "$ID"
+	has "$(pinctl -d "$TABLE" status)" 'head       version 8,'
+	has "$(pinctl -d "$TABLE" status)" '19 ongoing-work-pins'
+	window_whole
+	stop
+	window_whole
+	# The client's transaction is the version's, and its time.
+	has "$(pinctl -d "$TABLE" snapshots)" "^.*$(pinctl -d "$TABLE" snapshots | tail -n 1 | cut -f 1)"
+}
+
+@test "EEXIST is the answer only where the version exists" {
+	open_gateway
+	stage "$V8#1"
+	# The kernel itself looks first.
+	same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V7")" EEXIST
+	no EPERM 'not the next one' link "$TABLE/_versions/$V8#1" "$TABLE/_versions/18446744073709551606.manifest"
+	rm -f "$TABLE/_versions/$V8#1"
+	# Version 1 is gone: a cleanup took it, and nobody may put another in its place.
+	stop
+	rm "$TABLE/_versions/18446744073709551614.manifest"
+	open_gateway
+	stage "1#1"
+	no EPERM 'open the table anew' link "$TABLE/_versions/1#1" "$TABLE/_versions/18446744073709551614.manifest"
+	same "$(head_version)" 7
+	stop
+}
+
+@test "what is not whole, not of this version or not told by a transaction is not published" {
+	open_gateway
+	head -c 500 "$DIR/next" >"$TABLE/_versions/a#1"
+	no EUCLEAN 'not published' link "$TABLE/_versions/a#1" "$TABLE/_versions/$V8"
+	cat "$TABLE/_versions/18446744073709551610.manifest" >"$TABLE/_versions/b#1"
+	no EUCLEAN 'version 8' link "$TABLE/_versions/b#1" "$TABLE/_versions/$V8"
+	no EPERM 'second names' link "$TABLE/data/$(ls "$TABLE/data" | head -n 1)" "$TABLE/_versions/$V8"
+	same "$(head_version)" 7
+	stop
+}
+
+@test "a version gets its name in no other way" {
+	open_gateway
+	stage "$V8#1"
+	no EPERM 'staged manifest' create "$TABLE/_versions/$V8"
+	no EPERM 'staged manifest' rename "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8"
+	no EPERM 'keeps its name' rename "$TABLE/_versions/$V7" "$TABLE/_versions/7.manifest"
+	no EPERM 'second names' link "$TABLE/_versions/$V7" "$TABLE/_versions/$V8"
+	no EPERM 'never changes' write_open "$TABLE/_versions/$V7"
+	no EPERM 'never changes' trunc_open "$TABLE/_versions/$V7"
+	no EPERM 'never changes' truncate "$TABLE/_versions/$V7" 0o0
+	no EPERM 'never changes' chmod "$TABLE/_versions/$V7" 0o777
+	same "$(head_version)" 7
+	stop
+}
+
+@test "the pin that is made while a client works is in what it publishes" {
+	open_gateway
+	stage "$V8#1"
+	new_pin
+	# Version 8 is the registration's: the client has to plan anew.
+	same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8")" EEXIST
+	same "$(ls "$P" | wc -l)" 2
+	stop
+}
+
+# --- what pins need ---
+
+@test "what a pin needs is removed, moved, replaced or changed by nobody" {
+	local f
+	open_gateway
+	: >"$TABLE/data/new.lance"
+	for f in $(cut -f 3 "$TABLE/.pinfs/retention/files" | grep -v '^_versions'); do
+		f=$TABLE/$f
+		no EBUSY "$ID" unlink "$f"
+		no EBUSY "$ID" rename "$f" "$TABLE/data/other.lance"
+		no EBUSY "$ID" rename "$f" "$TABLE/other"
+		no EBUSY "$ID" replace "$TABLE/data/new.lance" "$f"
+		no EPERM 'second names' link "$f" "$TABLE/data/other.lance"
+		no EBUSY "$ID" write_open "$f"
+		no EBUSY "$ID" append_open "$f"
+		no EBUSY "$ID" trunc_open "$f"
+		no EBUSY "$ID" truncate "$f" 0o0
+		no EBUSY "$ID" chmod "$f" 0o777
+		no EBUSY "$ID" utime "$f"
+		no EBUSY "$ID" falloc "$f"
+		no EBUSY "$ID" copy_range "$TABLE/data/new.lance" "$f"
+		same "$(call exchange "$TABLE/data/new.lance" "$f")" EINVAL
+		same "$(call immutable "$f")" ENOTTY
+	done
+	no EBUSY "$ID" unlink "$TABLE/_versions/$V6"
+	no EPERM 'stay where they are' rename "$TABLE/data" "$TABLE/gone"
+	no EPERM 'owner and mode stay' chmod "$TABLE/data" 0o0
+	same "$(call rmdir "$TABLE/data")" ENOTEMPTY
+	no EPERM 'files of the table stay in it' rename "$TABLE/data/new.lance" "$TABLE/.pinfs/pins/new"
+	no EPERM 'would not be guarded' symlink /etc/passwd "$TABLE/data/link"
+	rm "$TABLE/data/new.lance"
+	window_whole
+	stop
+	window_whole
+}
+
+@test "rm -rf of the table leaves what pins need" {
+	open_gateway
+	run rm -rf "$TABLE"
+	[[ $status != 0 ]]
+	window_whole
+	has "$(cat "$TABLE/.pinfs/log")" $'\tunlink\t_versions/'"$V7"$'\tEBUSY\t'
+	stop
+	window_whole
+	# Older versions went, as nobody needed them.
+	same "$(ls "$TABLE/_versions")" "$(printf '%s\n' "$V7" "$V6")"
+}
+
+@test "what no pin needs any more can go, but the manifest of the head" {
+	open_gateway
+	rm "$P/$ID"
+	rm "$TABLE/_versions/$V6" "$TABLE/_versions/$V7"
+	no EBUSY 'head' unlink "$TABLE/_versions/$V8"
+	same "$(head_version)" 8
+	stop
+}
+
+@test "where a window cannot be read nothing goes" {
+	cp "$TABLE/_versions/$V6" "$DIR/saved"
+	truncate -s 100 "$TABLE/_versions/$V6"
+	open_gateway
+	: >"$TABLE/data/new.lance"
+	no EBUSY 'cannot be told' unlink "$TABLE/data/new.lance"
+	no EBUSY 'cannot be told' unlink "$TABLE/_versions/18446744073709551614.manifest"
+	stop
+}
+
+@test "a branch with pins keeps its ref" {
+	"$BATS_TEST_DIRNAME/make-branch" "$TABLE" side
+	# Its folders are links into the table, which a gateway does not go along with.
+	run "$PINFS_BIN" -f "$TABLE" "$TABLE"
+	same "$status" 1
+	has "$output" 'tree/side/[_a-z]+ is a link'
+	find "$TABLE/tree" -type l -exec sh -c 'cp -R "$(readlink -f "$1")" "$1.copy" && rm "$1" && mv "$1.copy" "$1"' sh {} \;
+	pinctl -d "$TABLE" -b side register "$T" >/dev/null 2>&1
+	open_gateway
+	no EBUSY 'branch side has 2 pins' unlink "$TABLE/_refs/branches/side.json"
+	no EBUSY 'branch side has 2 pins' rename "$TABLE/_refs/branches/side.json" "$TABLE/_refs/branches/other.json"
+	rm "$TABLE"/.pinfs/branches/side/pins/*
+	rm "$TABLE/_refs/branches/side.json"
+	stop
+}
+
+# --- beside ---
+
+@test "pinctl goes past the gateway, and so does another mount" {
+	local other
+	open_gateway
+	other=$(pinctl -d "$TABLE" register "$T" 2>/dev/null)
+	same "$(ls "$P" | wc -l)" 2
+	pinctl -d "$TABLE" release "$other"
+	same "$(ls "$P")" "$ID"
+	stat -f -c %T "$TABLE/.pinfs/table/" | grep -qv fuse
+	stop
+}
+
+@test "not twice, not under another name, not with folders that are links" {
+	open_gateway
+	run "$PINFS_BIN" -f "$TABLE" "$TABLE"
+	same "$status" 1
+	has "$output" 'mounted already'
+	stop
+	mv "$TABLE/data" "$DIR/elsewhere"
+	ln -s "$DIR/elsewhere" "$TABLE/data"
+	run "$PINFS_BIN" -f "$TABLE" "$TABLE"
+	same "$status" 1
+	has "$output" 'data is a link'
+}
+
+@test "after kill -9 nobody sees the naked table, and the next mount works" {
+	open_gateway
+	kill -KILL "$DAEMON"
+	eventually not kill -0 "$DAEMON"
+	DAEMON=
+	run ls "$TABLE"
+	has "$output" 'not connected'
+	run "$PINFS_BIN" -f "$TABLE" "$TABLE"
+	same "$status" 1
+	has "$output" 'fusermount3 -u'
+	fusermount3 -u "$TABLE"
+	open_gateway
+	window_whole
+	stop
+}
+
+as_nobody() {
+	setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"
+}
+
+@test "another user gets no further than modes let them" {
+	[[ $(id -u) -eq 0 ]] || skip 'not root'
+	# Where a test lives is closed to others.
+	DIR=$(mktemp -d /var/tmp/pinfs.XXXXXX)
+	chmod 755 "$DIR"
+	copy_table
+	chmod -R go+rX "$TABLE"
+	pinctl -d "$TABLE" enable --apply >/dev/null
+	chmod 700 "$TABLE"
+	open_gateway -o allow_other
+	run as_nobody ls "$TABLE"
+	has "$output" 'Permission denied'
+	chmod 755 "$TABLE/.pinfs/table/"
+	eventually as_nobody cat "$TABLE/data/"* >/dev/null
+	run as_nobody touch "$TABLE/data/mine"
+	has "$output" 'Permission denied'
+	run as_nobody ls "$TABLE/.pinfs/table/"
+	has "$output" 'Permission denied'
+	run as_nobody "$PINCTL_BIN" -d "$TABLE" status
+	has "$output" 'only its user and root'
+	chmod 777 "$TABLE/.pinfs/table/data"
+	eventually as_nobody touch "$TABLE/data/mine"
+	same "$(stat -c %u "$TABLE/data/mine")" 65534
+	stop
+}
