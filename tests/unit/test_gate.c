@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "core/fri_branch.h"
+#include "core/fri_write.h"
 #include "core/trim.h"
 
 #include "moves.h"
@@ -462,11 +463,87 @@ static void the_trim(void **state)
 	assert_true(dropped > 100 && kept > 100 && nothing > 100);
 }
 
+/* A history of more than 204,800 bytes lies in a file of its own, which goes if the commit is known to have failed. */
+#define LONG 5000
+static void a_long_history(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT, content = PF_BUF_INIT, details = PF_BUF_INIT,
+						bitmap = PF_BUF_INIT, section = PF_BUF_INIT, extra = PF_BUF_INIT,
+						body = PF_BUF_INIT, bytes = PF_BUF_INIT, group = PF_BUF_INIT,
+						before = PF_BUF_INIT, after = PF_BUF_INIT;
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *covered = NULL;
+	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
+	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+	_cleanup_(pf_fri_release) struct pf_fri f = { 0 };
+	static const struct table_version none = { .version = 1 };
+	struct trap trap = { .op = "link", .name = "_versions", .kind = PF_FAULT_BEFORE, .err = -ENOSPC };
+	const uint32_t id = LONG;
+	struct pf_work_result result;
+	struct pf_why why = PF_WHY_INIT;
+
+	for (unsigned i = 1; i < LONG; i++)
+		assert_int_equal(pf_buf_addf(&text, "T %u:10 > %u:10;", i, i + 1), 0);
+	assert_non_null(pf_buf_str(&text));
+	moves_content((char *)text.data, &content);
+	assert_true(content.len > PF_FRI_INLINE_MAX);
+	moves_details_inline(&content, &details);
+	assert_int_equal(pf_bitmap_from(&id, 1, &covered), 0);
+	assert_int_equal(pf_bitmap_encode(covered, &bitmap), 0);
+	const struct moves_index x = { .name = "__lance_frag_reuse",
+				       .type = MOVES_FRI_TYPE,
+				       .details = &details,
+				       .bitmap = &bitmap,
+				       .index_version = 1 };
+	moves_index(&x, &section);
+	prepared_body("Project c0 c1 c2", &extra);
+	prepared_fragment(&extra, 2, LONG, PREPARED_OLD, 10, 0);
+	assert_int_equal(pf_wire_put_u64(&extra, 11, LONG), 0);
+	const struct table_version t = { .version = 1,
+					 .reader_flags = BIT_10,
+					 .writer_flags = BIT_PINS | BIT_10,
+					 .extra = &extra,
+					 .index = &section };
+	struct pf_store *st = table_new(0, &none);
+	table_put(st, &t);
+	pf_store_mem_put(st, "data/new.lance", "x", 1);
+
+	prepared_fragment(&group, 1, LONG, PREPARED_OLD, 10, 0);
+	prepared_fragment(&group, 2, 0, "new.lance", 10, 0);
+	assert_int_equal(pf_wire_put_bytes(&body, 3, group.data, group.len), 0);
+	assert_int_equal(pf_wire_put_u64(&bytes, 1, 1), 0);
+	assert_int_equal(pf_wire_put_bytes(&bytes, 2, UUID, strlen(UUID)), 0);
+	assert_int_equal(pf_wire_put_bytes(&bytes, 104, body.data, body.len), 0);
+	assert_int_equal(pf_operation_decode(&bytes, &o, NULL), 0);
+	const struct pf_work work = { .operation = &o };
+	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
+
+	table_list(st, ".", &before);
+	set_trap(st, &trap);
+	assert_int_equal(pf_work_commit(b, &work, &result, &why), -ENOSPC);
+	heal(st);
+	table_list(st, ".", &after);
+	assert_string_equal(pf_buf_str(&after), pf_buf_str(&before));
+
+	if (pf_work_commit(b, &work, &result, &why) < 0)
+		fail_msg("%s", why.text);
+	assert_int_equal(pf_branch_head(b, &head, NULL), 0);
+	assert_int_equal(pf_fri_read_branch(b, head, &f, NULL), 0);
+	assert_true(f.external);
+	assert_string_equal(f.external_path, "details.binpb");
+	assert_int_equal(f.external_size, f.content.len);
+	assert_int_equal(f.n_records, LONG);
+	assert_memory_equal(f.content.data, content.data, content.len);
+	pf_branch_free(STEAL(b));
+	pf_store_free(st);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_gate),
 		cmocka_unit_test(the_trim),
+		cmocka_unit_test(a_long_history),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

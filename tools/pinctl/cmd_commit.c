@@ -204,7 +204,8 @@ int cmd_commit(struct ctl *c, const struct args *a)
 		given++;
 	}
 	if (given != 1)
-		return ctl_usage("commit needs one of --transaction, --append and --rewrite; see pinctl help commit");
+		return ctl_usage(
+			"commit needs one of --transaction FILE, --append FILE and --rewrite FILE; see pinctl help commit");
 	int r = ctl_open(c, &why);
 	if (r == 0)
 		r = load(c, file, form, &in, &why);
