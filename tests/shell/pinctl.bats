@@ -111,6 +111,16 @@ completed() {
 	diff <(pinctl snapshots | cut -f1 | sort) <(completed restore '')
 }
 
+@test "the README names every command" {
+	local name
+	while read -r name; do
+		grep -q "^|.*\`${name}[ \`].* |" "$source_dir/README.md" || {
+			echo "README.md does not name $name"
+			return 1
+		}
+	done < <(commands | grep -vx 'help\|version')
+}
+
 @test "an unknown command names the nearest one" {
 	local word
 	while read -r word meant; do
