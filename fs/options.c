@@ -82,7 +82,8 @@ void fs_options_release(struct fs_options *o)
 void fs_options_usage(void)
 {
 	fputs("usage: pinfs [-f] [-d] [-b BRANCH] [-o OPTION,...] DATASET MOUNTPOINT\n"
-	      "Mount the pins of a Lance table. See pinfs(8).\n"
+	      "Mount the pins of a Lance table; over the table's own directory: a gateway, through which\n"
+	      "programs that know nothing of pins go on writing to it. See pinfs(8).\n"
 	      "\n"
 	      "  -f           stay in the foreground; say `pinfs: ready` on stderr when mounted\n"
 	      "  -d           the same, and print every request\n"
