@@ -1,0 +1,202 @@
+"""Released Lance on a pinned table, through the gateway: what each operation answers, and what is on the table afterwards.
+
+The rows of each version are noted while the gateway is there, and must be the same when the table is read directly.
+"""
+
+import contextlib
+import datetime
+import os
+import signal
+import subprocess
+import threading
+
+import lance
+import pyarrow as pa
+
+from support import PINFS, RELEASE, Skip, equal, pinctl, refused, scratch, until
+
+MAJOR = int(RELEASE.split(".")[0])
+
+
+def cases():
+    yield "every operation keeps pins, flag and the line of versions", operations
+    yield "a handle that compacted and then writes drops no record", carried
+    yield "a compaction that records nothing is refused, and told why", unrecorded
+    yield "two writers and pins that come meanwhile", race
+    yield "after kill -9 nothing is lost and the next mount works", killed
+
+
+@contextlib.contextmanager
+def gateway(at):
+    if not os.path.exists("/dev/fuse"):
+        raise Skip("no /dev/fuse")
+    daemon = subprocess.Popen([PINFS, "-f", at, at], stderr=subprocess.PIPE, text=True)
+    try:
+        until(lambda: os.path.ismount(at) or daemon.poll() is not None, "pinfs mounts")
+        yield daemon
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        said = daemon.communicate(timeout=60)[1]
+    if daemon.returncode != -signal.SIGKILL:
+        assert daemon.returncode == 0, "pinfs ended with status %d: %s" % (daemon.returncode, said)
+
+
+def rows(first, count):
+    return pa.table({"id": pa.array(range(first, first + count), pa.int64()), "v": ["row %d" % i for i in range(count)]})
+
+
+@contextlib.contextmanager
+def pinned():
+    """A table with an index, deletions and a pin; its id."""
+    with scratch() as folder:
+        at = os.path.join(folder, "t.lance")
+        for i in range(4):
+            lance.write_dataset(rows(i * 100, 100), at, mode="append" if i else "create", max_rows_per_file=50)
+        lance.dataset(at).create_scalar_index("id", "BTREE")
+        lance.dataset(at).delete("id in (3, 77, 210)")
+        pinctl(at, "enable", "--apply")
+        yield at, pinctl(at, "register", "+1h").strip()
+
+
+def contents(at):
+    """Of each version: its rows."""
+    found = {}
+    for version in sorted(v["version"] for v in lance.dataset(at).versions()):
+        table = lance.dataset(at, version=version).to_table(columns=["id", "v"])
+        found[version] = sorted(zip(table["id"].to_pylist(), table["v"].to_pylist()))
+    return found
+
+
+def check(at, pin):
+    """The pin is there, on a head with the flag, and its window is whole."""
+    pinctl(at, "confirm", pin)
+    status = pinctl(at, "status", "--json")
+    assert "ongoing-work-pins" in str(status), status
+    pinctl(at, "check")
+
+
+def denied(function, *words):
+    try:
+        function()
+    except OSError as error:
+        assert all(word in str(error) for word in words), error
+        return
+    raise AssertionError("it was not refused")
+
+
+def clean(at):
+    return lance.dataset(at).cleanup_old_versions(
+        older_than=datetime.timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
+    )
+
+
+def operations():
+    with pinned() as (at, pin):
+        with gateway(at):
+            ds = lambda: lance.dataset(at)
+            source = ds().version
+            steps = [
+                lambda: lance.write_dataset(rows(1000, 10), at, mode="append"),
+                lambda: ds().delete("id < 5"),
+                lambda: ds().update({"v": "'x'"}, where="id = 50"),
+                lambda: ds().merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows(40, 20)),
+                lambda: ds().create_scalar_index("v", "BITMAP"),
+                lambda: ds().optimize.optimize_indices(),
+                lambda: ds().update_config({"a": "b"}),
+                lambda: MAJOR < 4 or ds().optimize.compact_files(defer_index_remap=True),
+                lambda: lance.write_dataset(rows(2000, 10), at, mode="append"),
+                lambda: ds().add_columns({"w": "id * 2"}),
+                lambda: ds().drop_columns(["w"]),
+                lambda: ds().tags.create("t", source),
+                lambda: ds().create_branch("side"),
+                lambda: lance.dataset(at, version=source).restore(),
+            ]
+            for step in steps:
+                before = ds().version
+                step()
+                assert ds().version >= before
+                check(at, pin)
+            equal(ds().to_table(filter="id = 52").num_rows, 1, "answers of the index")
+            before = contents(at)
+            if MAJOR >= 14:
+                assert clean(at).failed_deletes > 0
+            else:
+                denied(lambda: clean(at), "Device or resource busy")
+            lance.write_dataset(rows(0, 10), at, mode="overwrite")
+            check(at, pin)
+            window = {version: rows for version, rows in before.items() if version >= source}
+            equal({v: r for v, r in contents(at).items() if v in window}, window, "versions of the window")
+            versions = [v["version"] for v in ds().versions() if v["version"] >= source]
+            equal(versions, list(range(source, source + len(versions))), "versions without a gap")
+        equal({v: r for v, r in contents(at).items() if v in window}, window, "versions read directly")
+        check(at, pin)
+        if MAJOR >= 12:
+            refused(lance.write_dataset, rows(0, 1), at, mode="append")
+
+
+def unrecorded():
+    with pinned() as (at, pin), gateway(at):
+        denied(lambda: lance.dataset(at).optimize.compact_files(), "Operation not permitted")
+        with open(os.path.join(at, ".pinfs/last_status")) as status:
+            assert "defer_index_remap=True" in status.read()
+        check(at, pin)
+
+
+def records(at):
+    return [record["groups"] for record in pinctl(at, "fri", "--json")]
+
+
+def carried():
+    if MAJOR < 4:
+        raise Skip("it records no moves")
+    with pinned() as (at, pin), gateway(at):
+        ds = lance.dataset(at)
+        ds.optimize.compact_files(defer_index_remap=True)
+        before = records(at)
+        assert before, "the compaction has a record"
+        ds.insert(rows(5000, 5))
+        check(at, pin)
+        equal(records(at), before, "records after a commit by the handle that compacted")
+        equal(lance.dataset(at).to_table(filter="id = 120").num_rows, 1, "rows found by the index")
+
+
+def race():
+    with pinned() as (at, pin), gateway(at):
+        errors = []
+
+        def append(first):
+            try:
+                for i in range(20):
+                    lance.write_dataset(rows(first + i, 1), at, mode="append")
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=append, args=(first,)) for first in (10000, 20000)]
+        for thread in threads:
+            thread.start()
+        pins = [pinctl(at, "register", "+1h").strip() for _ in range(10)]
+        for thread in threads:
+            thread.join()
+        equal(errors, [], "errors of writers")
+        found = lance.dataset(at).to_table(filter="id >= 10000")["id"].to_pylist()
+        equal(sorted(found), list(range(10000, 10020)) + list(range(20000, 20020)), "rows of both writers")
+        for one in [pin, *pins]:
+            check(at, one)
+
+
+def killed():
+    with pinned() as (at, pin):
+        acknowledged = []
+        for turn in range(3):
+            with gateway(at) as daemon:
+                killer = threading.Timer(0.1 + 0.07 * turn, daemon.kill)
+                killer.start()
+                with contextlib.suppress(OSError, ValueError):
+                    for i in range(1000):
+                        lance.write_dataset(rows(10000 * (turn + 1) + i, 1), at, mode="append")
+                        acknowledged.append(10000 * (turn + 1) + i)
+                killer.join()
+            subprocess.run(["fusermount3", "-u", at], check=True)
+            check(at, pin)
+        found = set(lance.dataset(at).to_table(filter="id >= 10000")["id"].to_pylist())
+        assert found >= set(acknowledged), "rows that were acknowledged and are gone: %r" % (set(acknowledged) - found)
