@@ -128,6 +128,9 @@ int pf_store_mkdir(struct pf_store *st, const char *dir);
 int pf_store_sync_dir(struct pf_store *st, const char *dir);
 int pf_store_writable(struct pf_store *st, const char *dir);
 
+/* A second name for the file `name` of `from`, the same in `to`; both are local. As link; -EXDEV: on another file system; -EINVAL: not local. */
+int pf_store_local_link(struct pf_store *from, const char *name, struct pf_store *to);
+
 /*
  * Where a path or URI leads that a manifest names, whatever its spelling (`file://`, `//`, `..`, links): 1 if to this store's root or below it, and
  * *out is the name here ("." the root itself); 0 if elsewhere, and *out is where: the real path, or a URI of another scheme as it is.

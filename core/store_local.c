@@ -613,6 +613,13 @@ static int pass_gateway(int *fd, const char *spelled, struct pf_why *why)
 	return 0;
 }
 
+int pf_store_local_link(struct pf_store *from, const char *name, struct pf_store *to)
+{
+	if (from->ops != &local_ops || to->ops != &local_ops)
+		return -EINVAL;
+	return linkat(root_of(from), name, root_of(to), name, 0) < 0 ? -errno : 0;
+}
+
 int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT, shown = PF_BUF_INIT;

@@ -13,7 +13,7 @@ import sys
 
 import lance
 
-from commit import fields, manifest, manifest_name, readable, unflag
+from manifest import fields, manifest, manifest_name, readable, unflag
 from support import FIXTURES, FLAG, ROOT, Skip, answers, equal, fixtures, pinctl, pinctl_status, rows, scratch
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "fri"))
@@ -27,6 +27,11 @@ def cases():
     yield "what Lance says no to, pinctl does, and what it does, pinctl does, when branches are deleted", deletion
     yield "an old branch has a child", old_branch
     yield "Lance's own cleanup protects what a branch of pinctl's needs", protected
+    for kind in ("plain", "with branches"):
+        yield "Lance writes to a copy, cleans it, and the table does not notice: %s" % kind, copied, kind
+    yield "restore, by Lance on a copy and by pinctl", restored
+    yield "restore of dictionaries, which Lance cannot", restored_dictionaries
+    yield "clones", clones
     yield "Lance writes to a branch of pinctl's and compacts it", written
 
 
@@ -303,3 +308,80 @@ def written():
         equal(said[0][0], 36, "rows")
         equal(said[0], said[1], "what Lance says of our branch and of its own")
         assert pinctl(twins.ours, "check") == "", "check finds something"
+
+
+def copied(kind):
+    with scratch() as folder:
+        twins = Twins(folder)
+        lance.dataset(twins.ours).tags.create("t", 2)
+        if kind == "with branches":
+            lance.dataset(twins.ours).create_branch("feat/x", 3)
+            pinctl(twins.ours, "enable", "--apply", branch="feat/x")
+            pinctl(twins.ours, "register", "+2h", branch="feat/x")
+        pinctl(twins.ours, "enable", "--apply")
+        pinctl(twins.ours, "register", "+2h")
+        before = {version["version"]: answers(lance.dataset(twins.ours, version=version["version"])) for version in lance.dataset(twins.ours).versions()}
+        copy = os.path.join(folder, "copy.lance")
+        pinctl(twins.ours, "copy", copy)
+        for version, said in before.items():
+            equal(answers(lance.dataset(copy, version=version)), said, "version %d of the copy" % version)
+        equal(lance.dataset(copy).checkout_version("t").version, 2, "a tag")
+        if kind == "with branches":
+            branch = lance.dataset(copy).checkout_version(("feat/x", None))
+            equal(branch.count_rows(), 29, "rows of a branch")
+            branch.delete("id = 9")
+            lance.dataset(copy).checkout_version(("feat/x", None)).validate()
+        lance.write_dataset(rows(200, 7), copy, mode="append")
+        lance.dataset(copy).delete("id < 20")
+        lance.dataset(copy).optimize.compact_files()
+        lance.dataset(copy).tags.delete("t")
+        lance.dataset(copy).cleanup_old_versions(older_than=datetime.timedelta(microseconds=1), delete_unverified=True)
+        equal(lance.dataset(copy).count_rows(), 23, "rows of the copy")
+        if kind == "with branches":
+            equal(lance.dataset(copy).checkout_version(("feat/x", None)).count_rows(), 28, "rows of its branch")
+        for version, said in before.items():
+            equal(answers(lance.dataset(twins.ours, version=version)), said, "version %d of the table" % version)
+        assert pinctl(twins.ours, "check") == "", "check finds something"
+
+
+def restored():
+    for fixture in ("14.0.2/fri.lance", "14.0.2/stable-row-ids.lance", "14.0.2/btree.lance", "14.0.2/deletions.lance"):
+        with scratch() as folder:
+            twins = Twins(folder, fixture)
+            pin = twins.pin()
+            for version in (2, 3):
+                lance.dataset(twins.theirs, version=version).restore()
+                pinctl(twins.ours, "restore", str(version), "--apply")
+                head = lance.dataset(twins.theirs).version
+                found = [readable(manifest(at, head)) for at in (twins.ours, twins.theirs)]
+                for same in found:
+                    same.pop(12)
+                equal(found[0], found[1], "%s, version %d restored" % (fixture, version))
+                same_rows(lance.dataset(twins.ours), lance.dataset(twins.theirs), "rows")
+                equal([record["id"] for record in pinctl(twins.ours, "ls", "--json")], [pin], "pins")
+
+
+def restored_dictionaries():
+    """Lance 14 cannot restore a table of the legacy format with dictionaries; it reads what pinctl makes of it."""
+    for fixture in ("14.0.2/legacy.lance", "1.0.4/legacy.lance", "0.39.0/legacy.lance"):
+        with scratch() as folder:
+            twins = Twins(folder, fixture)
+            twins.pin()
+            assert "dictionary" in refusal(lance.dataset(twins.theirs, version=2).restore)
+            pinctl(twins.ours, "restore", "2", "--apply")
+            same_rows(lance.dataset(twins.ours), lance.dataset(twins.ours, version=2), fixture)
+
+
+def clones():
+    for fixture in ("14.0.2/fri.lance", "14.0.2/btree.lance", "14.0.2/deletions.lance", "14.0.2/legacy.lance"):
+        with scratch() as folder:
+            twins = Twins(folder, fixture)
+            twins.pin()
+            head = lance.dataset(twins.ours).version
+            lance.dataset(twins.theirs).shallow_clone(os.path.join(folder, "theirs-clone"), head)
+            pinctl(twins.ours, "clone", os.path.join(folder, "ours-clone"))
+            ours, theirs = [comparable(twins, os.path.join(folder, name), head) for name in ("ours-clone", "theirs-clone")]
+            equal(ours, theirs, "clone of " + fixture)
+            same_rows(*[lance.dataset(os.path.join(folder, name)) for name in ("ours-clone", "theirs-clone")], fixture)
+            raw = manifest(os.path.join(folder, "ours-clone"), head)
+            assert raw[10][0] & FLAG and 10395 not in raw, "bit 19 and no pins"

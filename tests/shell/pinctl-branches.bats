@@ -213,3 +213,41 @@ load pinctl_lib
 	got 4 -d "$clone" cleanup --retain 1 --apply
 	[[ $stderr == *"/data/"*".lance"* ]]
 }
+
+@test "a copy has every version, and neither pins nor bit 19 anywhere" {
+	use_pinned
+	pinctl branch create dev 2>/dev/null
+	pinctl -b dev register +2h 2>/dev/null
+	pinctl tag create t 2 2>/dev/null
+	local before copy=$BATS_TEST_TMPDIR/copy.lance
+	before=$(tree)
+	got 0 copy "$copy" --json
+	[ "$(jq -r '.copy' <<<"$output")" = "$copy" ]
+	[ "$(jq -r '.manifests' <<<"$output")" -eq "$(find "$PINFS_DATASET" -name '*.manifest' | wc -l)" ]
+	[ "$(tree)" = "$before" ]
+	got 0 -d "$copy" ls
+	[ -z "$output" ]
+	got 0 -d "$copy" tag ls --json
+	[ "$(jq -c '[.[].name]' <<<"$output")" = '["t"]' ]
+	for branch in main dev; do
+		got 0 -d "$copy" -b "$branch" status --json
+		[ "$(jq -r '.pins, .pins_enabled' <<<"$output")" = $'0\nfalse' ]
+		[ "$(jq -r .version <<<"$output")" = "$(pinctl -b "$branch" status --json | jq .version)" ]
+	done
+	got 0 -d "$copy" check
+	rm -r "$PINFS_DATASET"
+	got 0 -d "$copy" -b dev usage
+}
+
+@test "a copy is not made where something is, nor inside the table; and nothing is left of one that failed" {
+	use_pinned
+	mkdir "$BATS_TEST_TMPDIR/there"
+	got 1 copy "$BATS_TEST_TMPDIR/there"
+	got 2 copy "$PINFS_DATASET/copy"
+	got 2 copy ..
+	got 1 copy "$BATS_TEST_TMPDIR/none/copy"
+	truncate -s 10 "$(manifest_of 2)"
+	got 3 copy "$BATS_TEST_TMPDIR/copy"
+	[[ $stderr == *.manifest* ]]
+	[ -z "$(find "$BATS_TEST_TMPDIR" -maxdepth 1 -name "copy*")" ]
+}

@@ -402,6 +402,17 @@ const struct command commands[] = {
 		.options = branch_delete_options,
 	},
 	{
+		.name = "copy",
+		.run = cmd_copy,
+		.synopsis = "DIR",
+		.summary = "make a copy without pins that released Lance can write to",
+		.text = "DIR is a new directory on the same file system. All versions, branches and tags are there;\n"
+			"files are hard links, manifests new files in which bit 19 and pins are cleared, and the copy\n"
+			"of a table whose branches Lance made does not lead back to it.\n",
+		.min = 1,
+		.max = 1,
+	},
+	{
 		.name = "clone",
 		.run = cmd_clone,
 		.synopsis = "DIR [--from VERSION | TAG | BRANCH[:VERSION]]",

@@ -216,6 +216,7 @@ int cmd_run(struct ctl *c, const struct args *a);
 struct pf_operation;
 void ctl_advise_commit(struct ctl *c, const struct pf_operation *o);
 
+int cmd_copy(struct ctl *c, const struct args *a);
 int cmd_clone(struct ctl *c, const struct args *a);
 int cmd_restore(struct ctl *c, const struct args *a);
 int cmd_branch_ls(struct ctl *c, const struct args *a);
