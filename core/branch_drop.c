@@ -214,16 +214,16 @@ static int collect(void *arg, const char *name, enum pf_entry_kind kind, const s
 	return v[l->n].name ? (l->n++, 0) : -ENOMEM;
 }
 
-/* Has it versions of its own? Then it is another branch's, or was. What cannot be told is taken for one. */
-static bool is_line(struct pf_store *st, const char *path)
+/* Has it versions of its own? Then it is another branch's, or was. 1, 0, or why that cannot be told. */
+static int is_line(struct pf_store *st, const char *path)
 {
 	_cleanup_(pf_freep) char *versions = NULL;
 	struct pf_stat s;
 
 	if (asprintf(&versions, "%s/_versions", path) < 0)
-		return versions = NULL, true;
+		return versions = NULL, -ENOMEM;
 	int r = pf_store_stat(st, versions, &s);
-	return r != -ENOENT && r != -ENOTDIR;
+	return r == -ENOENT || r == -ENOTDIR ? 0 : r < 0 ? r : 1;
 }
 
 static int remove_entry(struct sweep *s, const char *path, bool is_dir)
@@ -247,7 +247,10 @@ static int empty(struct sweep *s, const char *dir, bool lines, unsigned depth)
 		_cleanup_(pf_freep) char *path = NULL;
 		if (asprintf(&path, "%s/%s", dir, l.v[i].name) < 0)
 			return path = NULL, -ENOMEM;
-		if (l.v[i].is_dir && lines && is_line(s->st, path))
+		int line = l.v[i].is_dir && lines ? is_line(s->st, path) : 0;
+		if (line < 0)
+			r = missed(s, line, path);
+		if (line)
 			continue;
 		if (l.v[i].is_dir)
 			r = empty(s, path, lines, depth + 1);
@@ -269,7 +272,13 @@ static int remove_files(struct sweep *s, const char *branch_dir)
 		_cleanup_(pf_freep) char *path = NULL;
 		if (asprintf(&path, "%s/%s", dir, whole[i]) < 0)
 			return path = NULL, -ENOMEM;
-		r = is_line(s->st, path) && strcmp(whole[i], "_versions") == 0 ? 0 : empty(s, path, false, 0);
+		/* Lance makes a branch of that name, too. */
+		int line = is_line(s->st, path);
+		if (line) {
+			r = missed(s, line < 0 ? line : -EBUSY, path);
+			continue;
+		}
+		r = empty(s, path, false, 0);
 		if (r == 0)
 			r = remove_entry(s, path, true);
 	}
@@ -332,7 +341,7 @@ static int look(struct dropping *d, bool force, struct pf_why *why)
 	if (r != -ENOENT)
 		return pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
 	r = pf_store_stat(d->st, d->dir, &st);
-	if (r == 0 && !force && is_line(d->st, d->dir))
+	if (r == 0 && !force && is_line(d->st, d->dir) > 0)
 		return pf_why_set(
 			why, -ENOENT,
 			"%s, but the directory %s has versions: what a creation or deletion left. --force removes it "
