@@ -133,20 +133,13 @@ static int judge_manifest(struct level *at, struct pf_clean_file *f, uint64_t ve
 	_cleanup_(pf_buf_release) struct pf_buf reasons = PF_BUF_INIT;
 	const struct pf_survey *s = at->w->s;
 	struct pf_cleanup *c = at->w->c;
-	size_t lo = 0, hi = s->n_versions;
+	size_t i = pf_survey_below(s, version);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		if (s->versions[mid].version < version)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	f->cls = PF_CLEAN_MANIFEST;
 	f->fate = PF_STAYS_HEAD;
-	if (lo < s->n_versions && s->versions[lo].version == version) {
-		f->fate = fate_of(pf_retention_version(c->kept, lo));
-		int r = explain(c, NULL, (int64_t)lo, &reasons);
+	if (i < s->n_versions && s->versions[i].version == version) {
+		f->fate = fate_of(pf_retention_version(c->kept, i));
+		int r = explain(c, NULL, (int64_t)i, &reasons);
 		if (r < 0)
 			return r;
 	}

@@ -195,20 +195,6 @@ static int note_problem(void *arg, const struct pf_problem *p)
 	return r == 0 && pf_buf_str(&text) ? pf_texts_add(&f->problems, "%s", (char *)text.data) : -ENOMEM;
 }
 
-static size_t version_at(const struct pf_survey *s, uint64_t version)
-{
-	size_t lo = 0, hi = s->n_versions;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		if (s->versions[mid].version < version)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 static bool is_content(const struct pf_surveyed_file *file)
 {
 	return !file->optional && file->cls != PF_FILE_MANIFEST && file->cls != PF_FILE_TRANSACTION;
@@ -227,7 +213,7 @@ static int find_bare(struct pf_facts *f)
 		if (file->presence != PF_MISSING || !is_content(file))
 			continue;
 		for (uint32_t k = 0; k < file->n_iv; k++)
-			for (size_t v = version_at(s, file->iv[k].first);
+			for (size_t v = pf_survey_below(s, file->iv[k].first);
 			     v < s->n_versions && s->versions[v].version <= file->iv[k].last; v++)
 				lacks[v] = i + 1;
 	}

@@ -64,13 +64,13 @@ static int check_source(struct search *s, size_t i)
 	const struct pf_survey *survey = s->r->in.survey;
 	const struct pf_pin *p = s->r->pins[i];
 	const struct pf_pin *const *one = &s->r->pins[i];
-	size_t at = pf_retention_below(survey, p->source_version);
+	size_t at = pf_survey_below(survey, p->source_version);
 	uint64_t head = survey->n_versions ? survey->versions[survey->n_versions - 1].version : 0;
 
 	if (p->source_version > head)
 		return add(s, p->source_version, NULL, one, 1,
 			   "the source is above the head, which is version %" PRIu64, head);
-	if (!pf_retention_has(survey, p->source_version))
+	if (!pf_survey_has(survey, p->source_version))
 		return add(s, p->source_version, NULL, one, 1, "it is missing, the source");
 	const struct pf_surveyed_version *v = &survey->versions[at];
 	if (!v->readable || strcmp(v->txn, p->source_txn) == 0)
@@ -89,7 +89,7 @@ static int check_holes(struct search *s)
 	if (s->r->n_pins == 0)
 		return 0;
 	next = s->r->pins[0]->source_version + 1;
-	for (size_t i = pf_retention_below(survey, next); r == 0 && i < survey->n_versions; i++) {
+	for (size_t i = pf_survey_below(survey, next); r == 0 && i < survey->n_versions; i++) {
 		uint64_t v = survey->versions[i].version;
 		size_t n = pf_retention_pins_upto(s->r, v - 1);
 		if (v > next + 1)
@@ -104,7 +104,7 @@ static int check_holes(struct search *s)
 
 static bool is_identified(const struct pf_survey *s, uint64_t version)
 {
-	return pf_retention_has(s, version) && s->versions[pf_retention_below(s, version)].txn[0];
+	return pf_survey_has(s, version) && s->versions[pf_survey_below(s, version)].txn[0];
 }
 
 static int check_gap(struct search *s, const struct pf_gap *g)

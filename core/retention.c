@@ -5,27 +5,6 @@
 #include "guard.h"
 #include "retention_parts.h"
 
-size_t pf_retention_below(const struct pf_survey *s, uint64_t v)
-{
-	size_t lo = 0, hi = s->n_versions;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		if (s->versions[mid].version < v)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-bool pf_retention_has(const struct pf_survey *s, uint64_t v)
-{
-	size_t i = pf_retention_below(s, v);
-
-	return i < s->n_versions && s->versions[i].version == v;
-}
-
 size_t pf_retention_pins_upto(const struct pf_retention *r, uint64_t v)
 {
 	size_t lo = 0, hi = r->n_pins;
@@ -94,7 +73,7 @@ static int take_tags(struct pf_retention *r)
 		if (is_guard == -ENOMEM)
 			return is_guard;
 		/* On a version that is not there it keeps nothing, whatever happens around it. One with our name and another shape is a tag. */
-		bool counts = pf_retention_has(r->in.survey, tags->v[i].version) && is_guard != 1;
+		bool counts = pf_survey_has(r->in.survey, tags->v[i].version) && is_guard != 1;
 		for (size_t k = 0; counts && k < r->in.n_untagged; k++)
 			counts = strcmp(tags->v[i].name, r->in.untagged[k]) != 0;
 		if (counts)
@@ -146,8 +125,8 @@ static bool lets_go(const struct pf_retention_input *in, size_t i)
 
 static void mark_version(struct pf_retention *r, uint64_t v, enum pf_reason why)
 {
-	if (pf_retention_has(r->in.survey, v))
-		r->versions[pf_retention_below(r->in.survey, v)] |= (uint8_t)why;
+	if (pf_survey_has(r->in.survey, v))
+		r->versions[pf_survey_below(r->in.survey, v)] |= (uint8_t)why;
 }
 
 static int judge_versions(struct pf_retention *r)
@@ -176,8 +155,8 @@ static int judge_versions(struct pf_retention *r)
 /* The versions of an interval, as indices from lo up to, not including, hi. */
 static void range_of(const struct pf_survey *s, const struct pf_interval *iv, size_t *lo, size_t *hi)
 {
-	*lo = pf_retention_below(s, iv->first);
-	*hi = iv->last == PF_STILL ? s->n_versions : pf_retention_below(s, iv->last + 1);
+	*lo = pf_survey_below(s, iv->first);
+	*hi = iv->last == PF_STILL ? s->n_versions : pf_survey_below(s, iv->last + 1);
 }
 
 /*
@@ -349,7 +328,7 @@ static bool branch_holds(const struct pf_retention *r, const struct pf_branch_ne
 {
 	const struct pf_surveyed_file *f = &r->in.survey->files[file];
 
-	return (b->root_version && pf_retention_has(r->in.survey, b->root_version) && refers(f, b->root_version)) ||
+	return (b->root_version && pf_survey_has(r->in.survey, b->root_version) && refers(f, b->root_version)) ||
 	       (b->n_files && bsearch(&file, b->files, b->n_files, sizeof(*b->files), cmp_index));
 }
 

@@ -13,12 +13,6 @@ struct pf_retention {
 	uint8_t *versions, *files; /* bits of enum pf_reason */
 };
 
-/* How many versions of the survey are below v. */
-size_t pf_retention_below(const struct pf_survey *s, uint64_t v);
-
-/* Is the version v kept on disk? */
-bool pf_retention_has(const struct pf_survey *s, uint64_t v);
-
 /* How many of the pins have a source at or below v: a prefix of them. */
 size_t pf_retention_pins_upto(const struct pf_retention *r, uint64_t v);
 

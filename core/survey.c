@@ -206,19 +206,33 @@ static bool gaps_stand(struct pf_survey *s)
 	return true;
 }
 
-/* Is a version kept that the gap is of? */
-static bool is_kept_gap(const struct pf_survey *s, const struct pf_gap *g)
+size_t pf_survey_below(const struct pf_survey *s, uint64_t v)
 {
 	size_t lo = 0, hi = s->n_versions;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
-		if (s->versions[mid].version < g->first)
+		if (s->versions[mid].version < v)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return g->kind == PF_GAP_REF || (lo < s->n_versions && s->versions[lo].version <= g->last);
+	return lo;
+}
+
+bool pf_survey_has(const struct pf_survey *s, uint64_t v)
+{
+	size_t i = pf_survey_below(s, v);
+
+	return i < s->n_versions && s->versions[i].version == v;
+}
+
+/* Is a version kept that the gap is of? */
+static bool is_kept_gap(const struct pf_survey *s, const struct pf_gap *g)
+{
+	size_t i = pf_survey_below(s, g->first);
+
+	return g->kind == PF_GAP_REF || (i < s->n_versions && s->versions[i].version <= g->last);
 }
 
 /* Keep the versions that are listed. How many of the listed are in, or -ESTALE if what is in is of another table: see below. */

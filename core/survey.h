@@ -72,6 +72,12 @@ void pf_survey_freep(struct pf_survey **s);
 const char *pf_survey_branch(const struct pf_survey *s);
 const char *pf_survey_dir(const struct pf_survey *s);
 
+/* How many of its versions are below v. */
+size_t pf_survey_below(const struct pf_survey *s, uint64_t v);
+
+/* Is the version v kept on disk? */
+bool pf_survey_has(const struct pf_survey *s, uint64_t v);
+
 /*
  * Bring the survey up to the head as it is now. First call: all kept versions; later ones: only what is new, unless versions were replaced. What a
  * cleanup removes meanwhile is left out. Damage in a version is a gap, not a failure; of the head, whose pins decide, it is -EBADMSG. Other errors are

@@ -127,28 +127,6 @@ void pf_timeline_release(struct pf_timeline *t)
 	*t = (struct pf_timeline){ 0 };
 }
 
-/* How many versions of the survey are below v. */
-static size_t below(const struct pf_survey *s, uint64_t v)
-{
-	size_t lo = 0, hi = s->n_versions;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-		if (s->versions[mid].version < v)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static bool is_there(const struct pf_survey *s, uint64_t v)
-{
-	size_t i = below(s, v);
-
-	return i < s->n_versions && s->versions[i].version == v;
-}
-
 static bool follows(const struct pf_survey *s, size_t i)
 {
 	return s->versions[i].version == s->versions[i - 1].version + 1;
@@ -302,7 +280,7 @@ static int lay_pins(struct pf_timeline *t, const struct pf_timeline_input *in)
 			t->pins[t->n_pins++] = row;
 		else if (last->n++ && pf_time_cmp(v[i]->expires_at, last->pin->expires_at) < 0)
 			last->pin = v[i];
-		t->pins[t->n_pins - 1].no_source |= !is_there(s, v[i]->source_version);
+		t->pins[t->n_pins - 1].no_source |= !pf_survey_has(s, v[i]->source_version);
 	}
 	for (size_t i = 0; i < t->n_pins; i++) {
 		struct pf_timeline_pin *row = &t->pins[i];
@@ -323,8 +301,8 @@ static int add_mark(struct pf_timeline *t, const struct pf_timeline_input *in, b
 	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
 	struct pf_timeline_mark m = { .branch = branch, .name = name, .version = version };
 
-	int r = is_there(in->survey, version) ? pf_buf_addstr(&text, name)
-					      : pf_buf_addf(&text, "%s (%" PRIu64 " is gone)", name, version);
+	int r = pf_survey_has(in->survey, version) ? pf_buf_addstr(&text, name)
+						   : pf_buf_addf(&text, "%s (%" PRIu64 " is gone)", name, version);
 	const char *s = r == 0 ? pf_buf_str(&text) : NULL;
 	m.x = pf_timeline_x(t, column_of(t, version));
 	size_t right = t->chart > m.x + 2 ? t->chart - m.x - 2 : 0, left = m.x ? m.x - 1 : 0;
@@ -522,7 +500,7 @@ int pf_timeline_new(const struct pf_timeline_input *in, struct pf_timeline *out)
 	t.has_window = totals.has_window;
 	t.oldest = totals.oldest_source;
 	t.window = t.has_window ? column_of(&t, t.oldest) : 0;
-	t.window_versions = t.has_window ? in->survey->n_versions - below(in->survey, t.oldest) : 0;
+	t.window_versions = t.has_window ? in->survey->n_versions - pf_survey_below(in->survey, t.oldest) : 0;
 	lay_ticks(&t, in);
 	r = lay_pins(&t, in);
 	if (r == 0)

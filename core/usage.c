@@ -62,7 +62,7 @@ int pf_retention_usage(const struct pf_retention *r, struct pf_pin_usage *out, s
 			.exclusive_bytes = k == 0 ? h.alone : 0,
 			.shared_bytes = h.by_last[k],
 			.old_bytes = h.old_by_last[k],
-			.versions = s->n_versions - pf_retention_below(s, r->pins[k]->source_version),
+			.versions = s->n_versions - pf_survey_below(s, r->pins[k]->source_version),
 		};
 	}
 	*n = done;
