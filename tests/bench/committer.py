@@ -1,8 +1,10 @@
 """
-committer.py PINCTL TABLE COPY ROUNDS: append one fragment after the other, in turns, by pinctl to a pinned table and by Lance to its copy, which is made
-here. Prints a line: median and 10th percentile in ms of pinctl, the same of Lance, and the most memory that pinctl had, in KiB.
+committer.py PINCTL TABLE COPY ROUNDS KIND: commit the same prepared work, in turns, by pinctl to a pinned table and by Lance to its copy, which is made
+here. KIND: append, one fragment; rewrite, a compaction of 100 groups, which pinctl records. Prints a line: median and 10th percentile in ms of pinctl,
+the same of Lance, and the most memory that pinctl had, in KiB.
 
-committer.py COPY: the side of Lance, in one process with one handle: commits the fragment of each line, and answers with the time it took.
+committer.py COPY: the side of Lance, in one process with one handle: says what fragments there are, commits the work of each line, and answers with the
+time it took.
 """
 
 import glob
@@ -14,6 +16,9 @@ import subprocess
 import sys
 import time
 
+GROUPS = 100
+MOST = 2500  # fragments that are asked for: enough for the rounds
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../interop"))
 
 
@@ -21,10 +26,21 @@ def peer(copy):
     import lance
 
     ds = lance.dataset(copy)
-    # What is appended looks like the newest fragment.
-    print(json.dumps(ds.get_fragments()[-1].metadata.to_json()), flush=True)
+    print(json.dumps([fragment.metadata.to_json() for fragment in ds.get_fragments()[:MOST]]), flush=True)
+
+    def fragments(texts):
+        return [lance.fragment.FragmentMetadata.from_json(json.dumps(text)) for text in texts]
+
     for line in sys.stdin:
-        operation = lance.LanceOperation.Append([lance.fragment.FragmentMetadata.from_json(line)])
+        work = json.loads(line)
+        if "original_fragments" in work[0]:
+            groups = [
+                lance.LanceOperation.RewriteGroup(fragments(one["original_fragments"]), fragments(one["new_fragments"]))
+                for one in work
+            ]
+            operation = lance.LanceOperation.Rewrite(groups, [])
+        else:
+            operation = lance.LanceOperation.Append(fragments(work))
         began = time.perf_counter()
         ds = lance.LanceDataset.commit(ds, operation, read_version=ds.version)
         print(time.perf_counter() - began, flush=True)
@@ -45,7 +61,26 @@ def manifests(at):
     return sorted(name for name in glob.glob(at + "/_versions/*.manifest") if os.path.getsize(name))
 
 
-def main(pinctl, at, copy, rounds):
+def made(at, old, name):
+    """A new fragment like an old one, of files that are there."""
+    files = [dict(file, path="%s-%d.lance" % (name, i)) for i, file in enumerate(old["files"])]
+    for file in files:
+        with open(os.path.join(at, "data", file["path"]), "wb") as new:
+            new.truncate(file["file_size_bytes"] or 1)
+    return dict(old, id=0, files=files)
+
+
+def work_of(kind, at, there, number, version):
+    if kind == "append":
+        return [made(at, there[0], "new-%d" % number)]
+    parts = {"metrics": {}, "read_version": version, "row_addrs": None}
+    return [
+        dict(parts, original_fragments=[old], new_fragments=[made(at, old, "new-%d-%d" % (number, i))])
+        for i, old in enumerate(there[GROUPS * number : GROUPS * number + GROUPS])
+    ]
+
+
+def main(pinctl, at, copy, rounds, kind):
     os.makedirs(at + "/data", exist_ok=True)
     shutil.copytree(at, copy)
     subprocess.run([sys.executable, "-c", "import sys, manifest\nfor name in sys.argv[1:]: manifest.unflag(name)", *manifests(copy)],
@@ -53,17 +88,16 @@ def main(pinctl, at, copy, rounds):
     lance = subprocess.Popen(
         [sys.executable, "-W", "ignore", __file__, copy], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    fragment = dict(json.loads(lance.stdout.readline()), id=0)
+    there = json.loads(lance.stdout.readline())
+    status = subprocess.run([pinctl, "-d", at, "status", "--json"], stdout=subprocess.PIPE, check=True).stdout
+    version = json.loads(status)["version"]
     ours, theirs, memory = [], [], 0
     for number in range(int(rounds) + 1):
-        for i, file in enumerate(fragment["files"]):
-            file["path"] = "new-%d-%d.lance" % (number, i)
-            with open(os.path.join(at, "data", file["path"]), "wb") as new:
-                new.truncate(file["file_size_bytes"] or 1)
+        work = work_of(kind, at, there, number, version + number)
         with open(copy + ".json", "w") as file:
-            json.dump(fragment, file)
-        took, kib = run([pinctl, "-d", at, "commit", "--append", copy + ".json"])
-        print(json.dumps(fragment), file=lance.stdin, flush=True)
+            json.dump(work, file)
+        took, kib = run([pinctl, "-d", at, "commit", "--" + kind, copy + ".json"])
+        print(json.dumps(work), file=lance.stdin, flush=True)
         answer = float(lance.stdout.readline())
         # The first turn pays for what the others find warm.
         if number:
