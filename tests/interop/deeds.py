@@ -1,13 +1,12 @@
 """What people do to a table, by Lance: each a function of a path, of one commit or several."""
 
-import json
 import os
 import shutil
 
 import lance
 import pyarrow as pa
 from lance.dataset import LanceOperation as Op
-from lance.fragment import FragmentMetadata, write_fragments
+from lance.fragment import write_fragments
 
 
 def rows(first, count):
@@ -262,92 +261,4 @@ NOT_FOR = {
     "legacy": ("append of another format", "add column of nulls", "replace data", "replace indexed data", "replace a column's own file"),
     # Lance drops a segment by its translated coverage; here it stays.
     "moved": ("extend index",),
-}
-
-
-# --- for pairs --------------------------------------------------------------------------------------------------------
-
-
-def delete_first(at):
-    lance.dataset(at).delete("id < 10")
-
-
-def update_first(at):
-    lance.dataset(at).update({"n": "1"}, where="id = 1")
-
-
-def update_columns_of_first(at):
-    fragment = lance.dataset(at).get_fragment(0)
-    new = pa.table({"id": pa.array([1], pa.int64()), "n": pa.array([1], pa.int32())})
-    updated, modified, *_ = fragment.update_columns(new, left_on="id", right_on="id")
-    commit(at, Op.Update(updated_fragments=[updated], fields_modified=modified, update_mode="rewrite_columns"))
-
-
-def rewrite_last(at):
-    """Fragments 2 and 3, without reserved ids and without telling any index."""
-    from lance.optimize import Compaction
-
-    ds = lance.dataset(at)
-    plan = Compaction.plan(ds, options={"target_rows_per_fragment": 20})
-    results = [json.loads(task.execute(ds).json()) for task in plan.tasks]
-    groups = [
-        Op.RewriteGroup(*[[FragmentMetadata.from_json(json.dumps(f)) for f in r[part]] for part in PARTS])
-        for r in results
-        if 3 in [f["id"] for f in r["original_fragments"]]
-    ]
-    commit(at, Op.Rewrite(groups, []))
-
-
-PARTS = ("original_fragments", "new_fragments")
-
-
-def drop_n_index(at):
-    """Of an index that both sides have."""
-    lance.dataset(at).drop_index("id_idx")
-
-
-def edit(**parts):
-    return lambda at: commit(at, Op.UpdateConfig(**parts))
-
-
-def project_strict(at):
-    ds = lance.dataset(at)
-    commit(at, Op.Project(ds.lance_schema))
-
-
-def project_loose(at):
-    ds = lance.dataset(at)
-    commit(at, Op.Project(ds.lance_schema, preserves_nullability=True))
-
-
-def add_base(at):
-    lance.dataset(at).add_bases([lance.DatasetBasePath("/nowhere/one", "one")])
-
-
-WORK = {
-    "Append": append,
-    "Delete of rows": delete_rows,
-    "Delete of fragment 0": delete_first,
-    "Update of rows": update,
-    "Update of row 1": update_first,
-    "Update of columns of fragment 0": update_columns_of_first,
-    "Overwrite": overwrite,
-    "CreateIndex on n": create_index,
-    "CreateIndex, drop": drop_n_index,
-    "Rewrite of fragments 2 and 3": rewrite_last,
-    "Merge, new column": add_column,
-    "Merge, column of nulls": add_column_of_nulls,
-    "Restore": lambda at: lance.dataset(at, version=2).restore(),
-    "Project": project_strict,
-    "Project, nulls as they were": project_loose,
-    "Project without s": drop_indexed_column,
-    "UpdateConfig a": lambda at: lance.dataset(at).update_config({"a": "2"}),
-    "UpdateConfig b": lambda at: lance.dataset(at).update_config({"b": "1"}),
-    "UpdateConfig without a": edit(config_updates=Op.UpdateMap({"a": None})),
-    "UpdateConfig, all": edit(config_updates=Op.UpdateMap({"b": "1"}, replace=True)),
-    "UpdateConfig, table metadata": edit(table_metadata_updates=Op.UpdateMap({"k": "1"})),
-    "UpdateConfig, schema metadata": edit(schema_metadata_updates=Op.UpdateMap({"k": "1"})),
-    "UpdateConfig, column n": edit(field_metadata_updates={1: Op.UpdateMap({"k": "1"})}),
-    "UpdateConfig, column s": edit(field_metadata_updates={2: Op.UpdateMap({"k": "1"})}),
-    "DataReplacement of n in fragment 2": replace_data,
 }
