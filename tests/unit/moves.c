@@ -283,3 +283,35 @@ void moves_index(const struct moves_index *x, struct pf_buf *section)
 		put_u64(&m, 9, x->base_id);
 	put_buf(section, 1, &m);
 }
+
+static void describe_digests(struct pf_buf *out, const struct pf_digest *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		pf_buf_addf(out, " %lu:%lu:%lu", v[i].id, v[i].physical_rows, v[i].deleted_rows);
+}
+
+void moves_assert_history(const struct pf_fri *f, const char *expected)
+{
+	static const char *const names[] = { "v0", "ordered", "partition", "unknown" };
+	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+
+	for (size_t i = 0; i < f->n_records; i++) {
+		const struct pf_fri_record *record = &f->records[i];
+
+		if (record->legacy)
+			pf_buf_addf(&text, "stamp %lu", record->stamp);
+		for (size_t k = 0; k < record->n_groups; k++) {
+			const struct pf_fri_group *g = &record->groups[k];
+
+			assert_int_equal(g->record, i);
+			assert_int_equal(record->published, 0);
+			pf_buf_addf(&text, " [%s", names[g->mapping]);
+			describe_digests(&text, g->from, g->n_from);
+			pf_buf_addstr(&text, " >");
+			describe_digests(&text, g->to, g->n_to);
+			pf_buf_addch(&text, ']');
+		}
+		pf_buf_addch(&text, '\n');
+	}
+	assert_string_equal(pf_buf_str(&text), expected);
+}

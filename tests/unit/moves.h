@@ -14,10 +14,14 @@
 #define TESTS_MOVES_H
 
 #include "core/buf.h"
+#include "core/fri.h"
 #include "core/text.h"
 
 /* Append the InlineContent message. */
 void moves_content(const char *text, struct pf_buf *out);
+
+/* A decoded history is this, a line a record: "stamp 5 [v0 0:10:0 1:10:2 > 6:18:0] [v0 ...]" or " [ordered ...]", fragments as id:rows:deleted. */
+void moves_assert_history(const struct pf_fri *f, const char *expected);
 
 /* The map id of the record at this place of its text, from 0. Returns out. */
 const char *moves_map_id(unsigned place, char out[PF_UUID_TEXT]);
