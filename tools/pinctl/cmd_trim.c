@@ -79,7 +79,8 @@ int cmd_trim(struct ctl *c, const struct args *a)
 		return ctl_fail(r, &why);
 	size_t dropped = t.history.n_records - t.kept;
 	if (result.version == 0)
-		ctl_say("nothing to drop: %zu records, all of them needed", t.history.n_records);
+		ctl_say(t.history.n_records ? "nothing to drop: somebody needs each record"
+					    : "nothing to drop: there are no records of moved rows");
 	else if (o.apply)
 		ctl_say("%zu of %zu records dropped in version %" PRIu64, dropped, t.history.n_records, result.version);
 	else
