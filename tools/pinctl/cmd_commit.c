@@ -150,19 +150,36 @@ static struct pf_work begin(const struct input *in)
 	return (struct pf_work){ .operation = &in->operation, .moved = &in->moved, .records = in->moved.n > 0 };
 }
 
-void ctl_advise_commit(struct ctl *c, const struct pf_operation *o)
+static void advise(struct ctl *c, const char *option, const char *file)
 {
-	_cleanup_(pf_buf_release) struct pf_buf command = PF_BUF_INIT, file = PF_BUF_INIT;
+	_cleanup_(pf_buf_release) struct pf_buf command = PF_BUF_INIT;
 
-	if (pf_buf_addf(&file, "%s/%s_transactions/%" PRIu64 "-%s.txn", c->store->at, pf_branch_dir(c->branch),
-			o->read_version, o->uuid) == 0 &&
-	    pf_branch_command(c->branch, &command) == 0 && pf_buf_addstr(&command, " commit --transaction ") == 0 &&
-	    pf_buf_str(&file) && pf_shell_quote((char *)file.data, &command) == 0 && pf_buf_str(&command))
+	if (file && pf_branch_command(c->branch, &command) == 0 &&
+	    pf_buf_addf(&command, " commit --%s ", option) == 0 && pf_shell_quote(file, &command) == 0 &&
+	    pf_buf_str(&command))
 		ctl_say("to find out: %s", (char *)command.data);
 }
 
-static int commit(struct ctl *c, const struct pf_work *w, const char *from, struct pf_work_result *result,
-		  struct pf_why *why)
+void ctl_advise_commit(struct ctl *c, const struct pf_operation *o)
+{
+	_cleanup_(pf_buf_release) struct pf_buf file = PF_BUF_INIT;
+
+	if (pf_buf_addf(&file, "%s/%s_transactions/%" PRIu64 "-%s.txn", c->store->at, pf_branch_dir(c->branch),
+			o->read_version, o->uuid) == 0)
+		advise(c, "transaction", pf_buf_str(&file));
+}
+
+/* A transaction does not say which rows a compaction moved: its results do, so those are to be given again. */
+static void advise_rewrite(struct ctl *c, const char *file)
+{
+	_cleanup_(pf_freep) char *path = realpath(file, NULL);
+
+	advise(c, "rewrite", path);
+}
+
+/* `rewrite`: the file of a compaction's results, NULL: it is something else. */
+static int commit(struct ctl *c, const struct pf_work *w, const char *rewrite, const char *from,
+		  struct pf_work_result *result, struct pf_why *why)
 {
 	_cleanup_(pf_bring_release) struct pf_bring files = { 0 };
 	int r = from ? pf_bring_in(c->branch, from, w->operation, &files, why) : 0;
@@ -171,7 +188,10 @@ static int commit(struct ctl *c, const struct pf_work *w, const char *from, stru
 		return r;
 	r = pf_work_commit(c->branch, w, result, why);
 	if (r == -EINPROGRESS) {
-		ctl_advise_commit(c, w->operation);
+		if (rewrite)
+			advise_rewrite(c, rewrite);
+		else
+			ctl_advise_commit(c, w->operation);
 		return r;
 	}
 	if (r < 0 || w->dry_run) {
@@ -212,7 +232,7 @@ int cmd_commit(struct ctl *c, const struct args *a)
 	struct pf_work w = begin(&in);
 	w.dry_run = args_value(a, "dry-run") != NULL;
 	if (r == 0)
-		r = commit(c, &w, args_value(a, "from"), &result, &why);
+		r = commit(c, &w, args_value(a, "rewrite"), args_value(a, "from"), &result, &why);
 	if (r < 0)
 		return ctl_fail(r, &why);
 	return report(c, &w, &result);
