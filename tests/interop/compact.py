@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
+import shlex
 import shutil
+import subprocess
 
 import lance
 import pyarrow as pa
@@ -13,7 +16,7 @@ from lance.optimize import Compaction, RewriteResult
 import fri
 from deeds import commit
 from manifest import fields, manifest, readable, unflag
-from support import equal, pinctl, pinctl_status, scratch
+from support import PINCTL, Skip, equal, pinctl, pinctl_status, scratch
 
 KINDS = ("plain", "indexed", "tagged", "stable")
 
@@ -27,6 +30,7 @@ def cases():
     yield "a transaction without row addresses over deleted rows is blocked", blocked
     yield "a transaction over whole fragments is recorded", whole
     yield "fragments that no pin follows, tagged", unfollowed
+    yield "of an unknown outcome the command that is printed tells", unknown
     yield "bad results: which, and nothing moves", bad
     yield "records are trimmed when nobody needs them", trimmed
     yield "nothing is trimmed that a pin needs", kept
@@ -267,6 +271,34 @@ def unfollowed():
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def unknown():
+    """Directories cannot be made durable once the manifest has its name."""
+    if subprocess.run(["strace", "-o", "/dev/null", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        raise Skip("strace may not trace here")
+    with scratch() as folder:
+        at = os.path.join(folder, "t.lance")
+        new_table("indexed", at)
+        pin(at)
+        before = fri.scan(lance.dataset(at))
+        file = save(folder, execute(at))
+        head = lance.dataset(at).version
+        for nth in range(1, 20):
+            fault = ["strace", "-f", "-o", "/dev/null", "-e", "inject=fsync:error=EIO:when=%d+" % nth]
+            done = subprocess.run([*fault, PINCTL, "-d", at, "commit", "--rewrite", os.path.basename(file)], cwd=folder,
+                                  env=dict(os.environ, ASAN_OPTIONS="detect_leaks=0"), stderr=subprocess.PIPE, text=True)
+            if done.returncode != 1:
+                break
+        equal(done.returncode, 76, "status")
+        command = re.search("to find out: (.*)", done.stderr)[1]
+        said = json.loads(subprocess.check_output(shlex.split(command) + ["--json"], env=path_of_pinctl()))
+        equal((said["version"], said["already"]), (head + 1, True), "the command")
+        check_moves(at, before, "indexed")
+
+
+def path_of_pinctl():
+    return dict(os.environ, PATH="%s:%s" % (os.path.dirname(PINCTL), os.environ["PATH"]))
 
 
 def bad():
