@@ -118,7 +118,7 @@ def operations():
                 check(at, pin)
             equal(ds().to_table(filter="id = 52").num_rows, 1, "answers of the index")
             before = contents(at)
-            if MAJOR >= 14:
+            if MAJOR >= 13:
                 assert clean(at).failed_deletes > 0
             else:
                 denied(lambda: clean(at), "Device or resource busy")
