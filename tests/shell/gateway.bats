@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Mounted over the table itself: what clients see that know nothing of pins, what they can publish, and what they cannot do.
-# shellcheck disable=SC2154,SC2030,SC2031 # of run; each test is a subshell
+# shellcheck disable=SC2154,SC2030,SC2031,SC2034,SC2012,SC2013 # of run; each test is a subshell; MNT is of lib; names are Lance's, without spaces
 
 load lib
 

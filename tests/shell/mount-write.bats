@@ -305,7 +305,6 @@ uuid() {
 	refused EPERM '' ln -s "$F" "$P/link"
 	refused EPERM '' mkfifo "$P/fifo"
 	refused EPERM '' mkdir "$MNT/dir"
-	refused EPERM '' mkdir "$MNT/branches/x"
 	refused EPERM '' mkdir "$MNT/.pinfs/x"
 	refused EPERM '' rmdir "$P"
 	refused EPERM '' rm "$MNT/head"

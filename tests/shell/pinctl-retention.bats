@@ -482,7 +482,6 @@ use_fri() {
 		[[ $output == *$'\nwindow\tmain\t-\t_refs/tags/odd.json\t'* ]]
 		got 0 usage
 	done <<-'END'
-		{"branch":null,"version":9223372036854788153,"manifestSize":1}
 		{"branch":null,"version":18446744073709551616,"manifestSize":1}
 		{"branch":null,"version":-1,"manifestSize":1}
 		{"branch":null,"version":2.0,"manifestSize":1}
