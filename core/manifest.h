@@ -40,8 +40,8 @@ struct pf_manifest {
 	char *transaction_file;		       /* name in _transactions/, NULL if none */
 	char *writer_library, *writer_version; /* "" if not said */
 	struct pf_section index, transaction;  /* transaction: field 23, else 21 */
-	bool ambiguous;			       /* fields 21 and 23 lead to different places: Lance up to 13 reads one, 14 the other */
-	uint64_t lead_len;	     /* bytes before the first section; addressed absolutely by legacy tables */
+	bool ambiguous;	   /* fields 21 and 23 lead to different places: Lance up to 13 reads one, 14 the other */
+	uint64_t lead_len; /* bytes before the first section; addressed absolutely by legacy tables */
 	uint64_t body_off, body_len; /* the Manifest message */
 	struct pf_run *runs;	     /* all of it in stored order, so that a splice needs no second walk */
 	size_t n_runs;

@@ -26,7 +26,7 @@ struct pf_surveyed_version {
 	char txn[PF_UUID_TEXT]; /* uuid of its transaction, "" if it is not known */
 	bool v2;
 	bool ambiguous; /* see pf_manifest */
-	bool readable; /* false: it is damaged, and what it refers to is not known: see gaps */
+	bool readable;	/* false: it is damaged, and what it refers to is not known: see gaps */
 };
 
 /* What keeps an answer from being trusted. */

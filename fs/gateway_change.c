@@ -303,8 +303,7 @@ static int check_link(const struct move *m, struct pf_why *why)
 	enum gate_class cls = m->from.name.cls;
 	bool staged = cls == GATE_VERSIONS || cls == GATE_REF || strchr(slash ? slash + 1 : m->from.path, '#');
 
-	if (staged && cls != GATE_MANIFEST && same_dir(m->from.path, m->to.path) &&
-	    strcmp(m->to.path, GATE_TREE) != 0)
+	if (staged && cls != GATE_MANIFEST && same_dir(m->from.path, m->to.path) && strcmp(m->to.path, GATE_TREE) != 0)
 		return 0;
 	return pf_why_set(why, -EPERM, "files of a table get no second names, only staged ones their final name");
 }
