@@ -186,34 +186,6 @@ static int missed(struct sweep *s, int err, const char *path)
 	return s->path ? 0 : -ENOMEM;
 }
 
-struct entries {
-	struct pf_entry_of {
-		char *name;
-		bool is_dir;
-	} * v;
-	size_t n;
-};
-
-static void entries_release(struct entries *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		free(l->v[i].name);
-	free(l->v);
-}
-
-static int collect(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *st)
-{
-	struct entries *l = arg;
-	struct pf_entry_of *v = reallocarray(l->v, l->n + 1, sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
-	l->v = v;
-	v[l->n].is_dir = kind == PF_ENTRY_DIR;
-	v[l->n].name = strdup(name);
-	return v[l->n].name ? (l->n++, 0) : -ENOMEM;
-}
-
 /* Has it versions of its own? Then it is another branch's, or was. 1, 0, or why that cannot be told. */
 static int is_line(struct pf_store *st, const char *path)
 {
@@ -236,9 +208,9 @@ static int remove_entry(struct sweep *s, const char *path, bool is_dir)
 /* Remove what is in `dir`. `lines`: directories with versions of their own stay. */
 static int empty(struct sweep *s, const char *dir, bool lines, unsigned depth)
 {
-	_cleanup_(entries_release) struct entries l = { 0 };
+	_cleanup_(pf_dir_entries_release) struct pf_dir_entries l = { 0 };
 
-	int r = depth < DEPTH_MAX ? pf_store_scan(s->st, dir, collect, &l) : -ELOOP;
+	int r = depth < DEPTH_MAX ? pf_store_entries(s->st, dir, &l) : -ELOOP;
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0)
@@ -247,15 +219,16 @@ static int empty(struct sweep *s, const char *dir, bool lines, unsigned depth)
 		_cleanup_(pf_freep) char *path = NULL;
 		if (asprintf(&path, "%s/%s", dir, l.v[i].name) < 0)
 			return path = NULL, -ENOMEM;
-		int line = l.v[i].is_dir && lines ? is_line(s->st, path) : 0;
+		bool is_dir = l.v[i].kind == PF_ENTRY_DIR;
+		int line = is_dir && lines ? is_line(s->st, path) : 0;
 		if (line < 0)
 			r = missed(s, line, path);
 		if (line)
 			continue;
-		if (l.v[i].is_dir)
+		if (is_dir)
 			r = empty(s, path, lines, depth + 1);
 		if (r == 0)
-			r = remove_entry(s, path, l.v[i].is_dir);
+			r = remove_entry(s, path, is_dir);
 	}
 	return r;
 }

@@ -25,35 +25,6 @@ struct copying {
 	struct pf_why *why;
 };
 
-struct entry {
-	char *name;
-	enum pf_entry_kind kind;
-};
-
-struct entries {
-	struct entry *v;
-	size_t n;
-};
-
-static void entries_release(struct entries *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		free(l->v[i].name);
-	free(l->v);
-}
-
-static int collect(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *st)
-{
-	struct entries *l = arg;
-	struct entry *v = reallocarray(l->v, l->n + 1, sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
-	l->v = v;
-	v[l->n] = (struct entry){ strdup(name), kind };
-	return v[l->n].name ? (l->n++, 0) : -ENOMEM;
-}
-
 static enum pass pass_of(const char *dir, const char *name)
 {
 	const char *last = strrchr(dir, '/');
@@ -193,7 +164,7 @@ static int copy_file(struct copying *c, const char *dir, const char *name, const
 
 static int copy_dir(struct copying *c, const char *dir, unsigned depth);
 
-static int copy_entry(struct copying *c, const char *dir, const struct entry *e, unsigned depth)
+static int copy_entry(struct copying *c, const char *dir, const struct pf_dir_entry *e, unsigned depth)
 {
 	_cleanup_(pf_freep) char *path = NULL;
 	bool root = strcmp(dir, ".") == 0;
@@ -215,9 +186,9 @@ static int copy_entry(struct copying *c, const char *dir, const struct entry *e,
 
 static int copy_dir(struct copying *c, const char *dir, unsigned depth)
 {
-	_cleanup_(entries_release) struct entries l = { 0 };
+	_cleanup_(pf_dir_entries_release) struct pf_dir_entries l = { 0 };
 
-	int r = depth < DEPTH_MAX ? pf_store_scan(c->from, dir, collect, &l) : -ELOOP;
+	int r = depth < DEPTH_MAX ? pf_store_entries(c->from, dir, &l) : -ELOOP;
 	if (r == 0 && strcmp(dir, ".") != 0)
 		r = pf_store_mkdir(c->to, dir);
 	if (r < 0)

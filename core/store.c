@@ -70,6 +70,30 @@ int pf_store_scan(struct pf_store *st, const char *dir, pf_scan_fn fn, void *arg
 	return name_ok(dir) ? st->ops->scan(st, dir, fn, arg) : -EINVAL;
 }
 
+static int take_entry(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *st)
+{
+	struct pf_dir_entries *l = arg;
+	struct pf_dir_entry *v = reallocarray(l->v, l->n + 1, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	l->v = v;
+	v[l->n] = (struct pf_dir_entry){ strdup(name), kind };
+	return v[l->n].name ? (l->n++, 0) : -ENOMEM;
+}
+
+int pf_store_entries(struct pf_store *st, const char *dir, struct pf_dir_entries *out)
+{
+	return pf_store_scan(st, dir, take_entry, out);
+}
+
+void pf_dir_entries_release(struct pf_dir_entries *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i].name);
+	free(l->v);
+}
+
 int pf_store_create(struct pf_store *st, const char *name, struct pf_stage **out)
 {
 	return name_ok(name) ? st->ops->create(st, name, out) : -EINVAL;

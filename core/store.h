@@ -114,6 +114,18 @@ void pf_file_closep(struct pf_file **f);
 int pf_store_stat(struct pf_store *st, const char *name, struct pf_stat *out);
 int pf_store_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg);
 int pf_store_scan(struct pf_store *st, const char *dir, pf_scan_fn fn, void *arg);
+
+/* The same at once, for whoever changes the directory on the way. Zeroed is empty. On failure *out is as far as it came, to be released all the same. */
+struct pf_dir_entry {
+	char *name;
+	enum pf_entry_kind kind;
+};
+struct pf_dir_entries {
+	struct pf_dir_entry *v;
+	size_t n;
+};
+int pf_store_entries(struct pf_store *st, const char *dir, struct pf_dir_entries *out);
+void pf_dir_entries_release(struct pf_dir_entries *l);
 int pf_store_create(struct pf_store *st, const char *name, struct pf_stage **out);
 int pf_stage_write(struct pf_stage *sg, const void *p, size_t n);
 int pf_stage_copy(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len);
