@@ -6,9 +6,8 @@
 
 #include "backoff.h"
 #include "flags.h"
-#include "publish.h"
+#include "settle.h"
 
-#define SETTLE_TRIES 5
 #define WATCH_MS                                                                                                       \
 	250 /* tables with V1 names only: a migration, even on a busy machine, is faster from one name to the next */
 
@@ -226,18 +225,6 @@ static int publish(struct work *w, struct pf_manifest **out, struct pf_why *why)
 	return pf_publish(w->batch->branch, &p, out, why);
 }
 
-/* pf_publish could not tell. Look again, a few times. Returns as pf_publish. */
-static int settle(struct work *w, struct pf_manifest **out, struct pf_why *why)
-{
-	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
-		pf_back_off(PF_BACKOFF_FREE + i);
-		int r = pf_publish_settle(w->batch->branch, w->head->version + 1, w->head->version, w->uuid, out, NULL);
-		if (r != -EINPROGRESS)
-			return r > 0 ? 0 : -ESTALE;
-	}
-	return -EINPROGRESS; /* why says what pf_publish met */
-}
-
 /* The command that settles what became of `op`: it only looks. */
 static int settling_command(struct pf_branch *b, const struct pf_op *op, struct pf_buf *out)
 {
@@ -303,7 +290,7 @@ static int attempt(struct work *w, unsigned lost)
 	} else {
 		r = publish(w, &m, &why);
 		if (r == -EINPROGRESS)
-			r = settle(w, &m, &why);
+			r = pf_settle(w->batch->branch, w->head->version + 1, w->head->version, w->uuid, &m);
 		if (r == 0) {
 			succeed(w, m);
 			return 0;

@@ -539,3 +539,21 @@ int pf_operation_read(struct pf_store *st, const char *dir, const struct pf_mani
 	r = pf_operation_decode(&bytes, out, why);
 	return r < 0 ? pf_why_prefix(why, r, "the transaction of version %" PRIu64, m->version) : 0;
 }
+
+int pf_operation_file(struct pf_store *st, const char *dir, const struct pf_operation *o, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf name = PF_BUF_INIT, there = PF_BUF_INIT;
+
+	int r = pf_buf_addf(&name, "%s_transactions/%" PRIu64 "-%s.txn", dir, o->read_version, o->uuid);
+	if (r < 0 || !pf_buf_str(&name))
+		return -ENOMEM;
+	r = pf_store_get(st, (char *)name.data, o->bytes.len, &there);
+	if (r == -ENOENT)
+		return 0;
+	if (r < 0 && r != -EFBIG)
+		return pf_why_set(why, r, "cannot read %s: %s", (char *)name.data, strerror(-r));
+	if (r < 0 || !pf_span_eq(PF_SPAN_OF(&there), PF_SPAN_OF(&o->bytes)))
+		return pf_why_set(why, -EEXIST, "%s is there and is another transaction under the same uuid",
+				  (char *)name.data);
+	return 1;
+}

@@ -99,6 +99,12 @@ int pf_operation_decode(struct pf_buf *bytes, struct pf_operation *out, struct p
 int pf_operation_read(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_operation *out,
 		      struct pf_why *why);
 
+/*
+ * Is the file of this transaction there, in the branch directory `dir`, with its very bytes? 1, or 0 if there is none.
+ *   -EEXIST  another transaction under the same uuid
+ */
+int pf_operation_file(struct pf_store *st, const char *dir, const struct pf_operation *o, struct pf_why *why);
+
 /* "Append", ..., "Unknown". */
 const char *pf_operation_name(const struct pf_operation *o);
 

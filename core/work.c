@@ -7,10 +7,9 @@
 #include "fri_branch.h"
 #include "fri_write.h"
 #include "lance.pb-c.h"
-#include "publish.h"
+#include "settle.h"
 
 #define ATTEMPTS_DEFAULT 100
-#define SETTLE_TRIES	 5
 #define WATCH_MS	 250 /* as for pins (batch.c) */
 
 struct run {
@@ -129,21 +128,6 @@ static int open_restored(struct run *x, struct pf_why *why)
 	return r;
 }
 
-/* pf_publish could not tell. Look again, a few times. Returns as pf_publish. */
-static int settle(struct run *x, struct pf_manifest **out, struct pf_why *why)
-{
-	const struct pf_operation *o = x->operation;
-
-	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
-		pf_back_off(PF_BACKOFF_FREE + i);
-		int r = pf_publish_settle(x->b, x->head->version + 1, x->keep_file ? 0 : o->read_version, o->uuid, out,
-					  NULL);
-		if (r != -EINPROGRESS)
-			return r > 0 ? 0 : -ESTALE;
-	}
-	return -EINPROGRESS;
-}
-
 static int publish(struct run *x, struct pf_next *next, struct pf_why *why)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
@@ -179,7 +163,7 @@ static int publish(struct run *x, struct pf_next *next, struct pf_why *why)
 	x->out->attempts++;
 	r = pf_publish(x->b, &p, &m, why);
 	if (r == -EINPROGRESS)
-		r = settle(x, &m, why);
+		r = pf_settle(x->b, next->version, x->keep_file ? 0 : o->read_version, o->uuid, &m);
 	/* Only of what is known to have failed; else a version may name it. */
 	if (r < 0 && r != -EINPROGRESS)
 		pf_fri_unstore(pf_branch_store(x->b), pf_branch_dir(x->b), next);
@@ -241,27 +225,6 @@ static int attempt(struct run *x, struct pf_why *why)
 	return r == -ESTALE || r == -EINTR ? LOST : r;
 }
 
-/* The user may well have named the file where it is to lie: then it is left alone, whatever becomes of the commit. */
-static int look_for_file(struct run *x, struct pf_why *why)
-{
-	_cleanup_(pf_buf_release) struct pf_buf name = PF_BUF_INIT, there = PF_BUF_INIT;
-	const struct pf_operation *o = x->operation;
-
-	int r = pf_buf_addf(&name, "%s_transactions/%" PRIu64 "-%s.txn", pf_branch_dir(x->b), o->read_version, o->uuid);
-	if (r < 0 || !pf_buf_str(&name))
-		return -ENOMEM;
-	r = pf_store_get(pf_branch_store(x->b), (char *)name.data, o->bytes.len, &there);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0 && r != -EFBIG)
-		return pf_why_set(why, r, "cannot read %s: %s", (char *)name.data, strerror(-r));
-	if (r < 0 || !pf_span_eq(PF_SPAN_OF(&there), PF_SPAN_OF(&o->bytes)))
-		return pf_why_set(why, -EEXIST, "%s is there and is another transaction under the same uuid",
-				  (char *)name.data);
-	x->keep_file = true;
-	return 0;
-}
-
 static int check_operation(struct run *x, struct pf_why *why)
 {
 	const struct pf_operation *o = x->operation;
@@ -271,7 +234,10 @@ static int check_operation(struct run *x, struct pf_why *why)
 	if (!o->uuid[0])
 		return pf_why_set(why, -EINVAL, "the transaction has no uuid, by which it could be found again");
 	x->checked = o->read_version;
-	return look_for_file(x, why);
+	/* The user may well have named the file where it is to lie: then it is left alone, whatever becomes of the commit. */
+	int r = pf_operation_file(pf_branch_store(x->b), pf_branch_dir(x->b), o, why);
+	x->keep_file = r > 0;
+	return r < 0 ? r : 0;
 }
 
 int pf_work_commit(struct pf_branch *b, const struct pf_work *w, struct pf_work_result *out, struct pf_why *why)

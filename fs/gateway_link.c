@@ -12,9 +12,7 @@
 #include "core/carry.h"
 #include "core/flags.h"
 #include "core/operation.h"
-#include "core/publish.h"
-
-#define SETTLE_TRIES 5
+#include "core/settle.h"
 
 struct commit {
 	struct fs *fs;
@@ -117,35 +115,6 @@ static int publish_first(struct commit *c)
 	return r < 0 ? r : pf_carry_first(c->fs->store, c->m, c->path, &c->op, c->why);
 }
 
-/* Is the transaction's file there, with these bytes? 1, 0 if there is none. */
-static int look_for_file(const struct commit *c)
-{
-	_cleanup_(pf_buf_release) struct pf_buf there = PF_BUF_INIT;
-	char file[PATH_MAX];
-
-	snprintf(file, sizeof(file), "%s_transactions/%" PRIu64 "-%s.txn", c->dir, c->op.read_version, c->op.uuid);
-	int r = pf_store_get(c->fs->store, file, c->op.bytes.len, &there);
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0 && r != -EFBIG)
-		return pf_why_set(c->why, r, "cannot read %s: %s", file, strerror(-r));
-	if (r < 0 || !pf_span_eq(PF_SPAN_OF(&there), PF_SPAN_OF(&c->op.bytes)))
-		return refuse(c, "another transaction has its uuid");
-	return 1;
-}
-
-/* It may have landed. Look, a few times: Lance takes an error for a no. */
-static int settle(const struct commit *c, struct pf_branch *b)
-{
-	for (unsigned i = 0; i < SETTLE_TRIES; i++) {
-		_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-		int r = pf_publish_settle(b, c->name->version, 0, c->op.uuid, &m, NULL);
-		if (r != -EINPROGRESS)
-			return r > 0 ? 0 : lost(c);
-	}
-	return -EIO;
-}
-
 static int publish(struct commit *c, const struct pf_manifest *head)
 {
 	_cleanup_(pf_carry_release) struct pf_carry carry = { 0 };
@@ -155,9 +124,9 @@ static int publish(struct commit *c, const struct pf_manifest *head)
 	int r = pf_carry(b, head, c->m, &c->op, &carry, c->why);
 	if (r < 0)
 		return refused(c, r);
-	int keep = look_for_file(c);
+	int keep = pf_operation_file(c->fs->store, c->dir, &c->op, c->why);
 	if (keep < 0)
-		return keep;
+		return refused(c, keep == -EEXIST ? -EPERM : keep);
 	const struct pf_publish_work work = {
 		.from = c->m,
 		.splice = &carry.splice,
@@ -175,9 +144,10 @@ static int publish(struct commit *c, const struct pf_manifest *head)
 		.work = &work,
 	};
 	r = pf_publish(b, &p, &m, c->why);
-	if (r == -ESTALE)
-		return lost(c);
-	return r == -EINPROGRESS ? settle(c, b) : r;
+	/* Lance takes an error for a no. */
+	if (r == -EINPROGRESS)
+		r = pf_settle(b, c->name->version, 0, c->op.uuid, &m);
+	return r == -ESTALE ? lost(c) : r == -EINPROGRESS ? -EIO : r;
 }
 
 static int commit_version(struct commit *c)
