@@ -12,26 +12,8 @@
 #include "fixture.h"
 #include "moves.h"
 #include "pinned.h"
+#include "surveyed.h"
 #include "table.h"
-
-static struct pf_survey *open_survey(struct pf_store *st, struct pf_branch **b)
-{
-	struct pf_survey *s;
-	struct pf_why why = PF_WHY_INIT;
-
-	if (pf_branch_open(st, NULL, b, &why) < 0)
-		fail_msg("%s", why.text);
-	assert_int_equal(pf_survey_new(*b, &s), 0);
-	return s;
-}
-
-static void refresh(struct pf_survey *s)
-{
-	struct pf_why why = PF_WHY_INIT;
-
-	if (pf_survey_refresh(s, NULL, NULL, &why) < 0)
-		fail_msg("%s", why.text);
-}
 
 /* The files of one version, sorted, those of a directory each by itself, as Lance's tracked_files says them. */
 struct names {
@@ -126,10 +108,10 @@ static void test_fixtures(void **state)
 	{
 		_cleanup_(pf_store_freep) struct pf_store *st = fixture_open(key);
 		_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-		_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+		_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 		json_t *versions = fixture_get(table, "versions"), *version;
 		size_t i;
-		refresh(s);
+		surveyed_refresh(s);
 		assert_int_equal(s->n_versions, json_array_size(versions));
 		assert_int_equal(s->manifests_read, s->n_versions);
 		for (i = 0; i < s->n_gaps; i++)
@@ -186,12 +168,12 @@ static void test_damaged_manifest(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(5, &(struct table_version){ .fragments = 2 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	char name[TABLE_NAME_MAX];
 
 	name_of(3, name);
 	put_garbage(st, name);
-	refresh(s);
+	surveyed_refresh(s);
 	const struct pf_gap *g = only_gap(s, PF_GAP_MANIFEST);
 	assert_int_equal(g->first, 3);
 	assert_int_equal(g->last, 3);
@@ -205,12 +187,12 @@ static void test_damaged_manifest(void **state)
 	assert_non_null(find(s, name));
 
 	/* Nothing changed: nothing is read, and the gap stays. */
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->manifests_read, 0);
 	only_gap(s, PF_GAP_MANIFEST);
 	/* Repaired: noticed. */
 	table_put(st, &(struct table_version){ .version = 3, .fragments = 2 });
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_gaps, 0);
 	assert_true(s->versions[2].readable);
 }
@@ -220,7 +202,7 @@ static void test_damaged_head(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ 0 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	struct pf_why why = PF_WHY_INIT;
 	char name[TABLE_NAME_MAX];
 
@@ -230,7 +212,7 @@ static void test_damaged_head(void **state)
 	assert_non_null(strstr(why.text, name));
 	assert_null(s->head);
 	table_put(st, &(struct table_version){ .version = 5 });
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->head->version, 5);
 	only_gap(s, PF_GAP_MANIFEST);
 }
@@ -245,8 +227,8 @@ static void test_transactions(void **state)
 	table_put(st, &(struct table_version){ .version = 4, .txn = TABLE_TXN_LOST });
 	table_put(st, &(struct table_version){ .version = 5, .txn = TABLE_TXN_NONE });
 	table_put(st, &(struct table_version){ .version = 6, .txn = TABLE_TXN_12 });
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
-	refresh(s);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_gaps, 2);
 	assert_int_equal(s->gaps[0].kind, PF_GAP_TRANSACTION);
 	assert_int_equal(s->gaps[0].first, 4);
@@ -268,7 +250,7 @@ static void test_transactions(void **state)
 	assert_int_equal(pf_store_mem_put(st, table_txn_name(&(struct table_version){ .version = 4 }, name), txn.data,
 					  txn.len),
 			 0);
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_gaps, 1);
 	assert_string_equal(s->versions[3].txn, table_uuid(4, uuid));
 }
@@ -281,8 +263,8 @@ static void test_flags(void **state)
 	/* Bit 17 of the writer word: it can be read, and may name files that we do not see. */
 	table_put(st, &(struct table_version){ .version = 3, .writer_flags = 1 << 17 });
 	table_put(st, &(struct table_version){ .version = 4 });
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
-	refresh(s);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
+	surveyed_refresh(s);
 	assert_int_equal(only_gap(s, PF_GAP_FLAGS)->first, 3);
 	assert_non_null(strstr(s->gaps[0].text, "17 object-metadata"));
 	assert_true(s->versions[2].readable);
@@ -290,7 +272,7 @@ static void test_flags(void **state)
 	/* Bit 12 of the reader word: its fragments are elsewhere. */
 	table_put(st, &(struct table_version){ .version = 5, .reader_flags = 1 << 12, .writer_flags = 1 << 12 });
 	table_put(st, &(struct table_version){ .version = 6 });
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_gaps, 2);
 	assert_int_equal(s->gaps[1].kind, PF_GAP_MANIFEST);
 	assert_non_null(strstr(s->gaps[1].text, "12 fragment-tree"));
@@ -300,20 +282,20 @@ static void test_refs(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(2, &(struct table_version){ 0 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	static const char mine[] = "{\"branch\": null, \"version\": 1, \"manifestSize\": 1}";
 	static const char other[] = "{\"branch\": \"dev\", \"version\": 1, \"manifestSize\": 1}";
 
 	assert_int_equal(pf_store_mem_put(st, "_refs/tags/mine.json", mine, strlen(mine)), 0);
 	assert_int_equal(pf_store_mem_put(st, "_refs/tags/other.json", other, strlen(other)), 0);
 	assert_int_equal(pf_store_mem_put(st, "_refs/tags/bad.json", "{", 1), 0);
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->tags.n, 1);
 	assert_string_equal(s->tags.v[0].name, "mine");
 	assert_string_equal(only_gap(s, PF_GAP_REF)->file, "_refs/tags/bad.json");
 	assert_int_equal(s->gaps[0].last, PF_STILL);
 	assert_int_equal(pf_store_mem_del(st, "_refs/tags/bad.json"), 0);
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_gaps, 0);
 	assert_int_equal(s->manifests_read, 0);
 }
@@ -325,13 +307,13 @@ static void test_pins(void **state)
 
 	pinned_put(st, &(struct table_version){ .version = 3 },
 		   &(struct pinned){ .pins = "ab", .kind = PF_OP_REGISTER, .named = "b" });
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
-	refresh(s);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
+	surveyed_refresh(s);
 	assert_int_equal(s->pins.n, 2);
 	assert_int_equal(s->versions[2].kind, PF_OP_REGISTER);
 	pinned_put(st, &(struct table_version){ .version = 4 },
 		   &(struct pinned){ .pins = "b", .kind = PF_OP_RELEASE, .named = "a" });
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->manifests_read, 1);
 	assert_int_equal(s->pins.n, 1);
 	assert_int_equal(pinned_letter(&s->pins.v[0].id), 'b');
@@ -343,13 +325,13 @@ static void test_made_again(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ .fragments = 2 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	char uuid[PF_UUID_TEXT];
 
-	refresh(s);
+	surveyed_refresh(s);
 	for (uint64_t v = 1; v <= 3; v++)
 		table_put(st, &(struct table_version){ .version = v, .uuid = table_uuid(40 + v, uuid) });
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->manifests_read, 3);
 	assert_string_equal(s->versions[0].txn, table_uuid(41, uuid));
 
@@ -357,7 +339,7 @@ static void test_made_again(void **state)
 	char name[TABLE_NAME_MAX];
 	name_of(3, name);
 	assert_int_equal(pf_store_mem_del(st, name), 0);
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->head->version, 2);
 	assert_int_equal(s->n_versions, 2);
 }
@@ -366,10 +348,10 @@ static void test_renamed(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ .v1 = true });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	char name[TABLE_NAME_MAX];
 
-	refresh(s);
+	surveyed_refresh(s);
 	assert_non_null(find(s, "_versions/2.manifest"));
 	for (uint64_t v = 1; v <= 3; v++) {
 		char old[TABLE_NAME_MAX];
@@ -377,7 +359,7 @@ static void test_renamed(void **state)
 		name_of(v, name);
 		assert_int_equal(pf_store_rename(st, old, name), 0);
 	}
-	refresh(s);
+	surveyed_refresh(s);
 	name_of(2, name);
 	assert_non_null(find(s, name));
 	assert_null(find(s, "_versions/2.manifest"));
@@ -424,12 +406,12 @@ static void test_large(void **state)
 			  &(struct table_version){ .version = v, .extra = &extra, .index = v > 1 ? &section : NULL });
 		pf_buf_reset(&extra);
 		if (v == 2) {
-			s = open_survey(st, &b);
-			refresh(s);
+			s = surveyed_open(st, &b);
+			surveyed_refresh(s);
 			assert_int_equal(s->manifests_read, 2);
 		}
 	}
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->manifests_read, 2);
 	assert_intervals(s, "data/f0.lance", "1-3");
 	assert_intervals(s, "data/f1.lance", "1--1");
@@ -455,15 +437,15 @@ static void test_passing_failure(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ 0 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	char name[TABLE_NAME_MAX];
 
 	name_of(2, name);
 	fail_once = 1;
 	pf_store_mem_set_hook(st, fail_open, name);
-	refresh(s);
+	surveyed_refresh(s);
 	assert_true(only_gap(s, PF_GAP_MANIFEST)->passing);
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_gaps, 0);
 	assert_true(s->versions[1].readable);
 }
@@ -487,12 +469,12 @@ static void test_cleaned_meanwhile(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(6, &(struct table_version){ .fragments = 3 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	bool armed = true;
 	char name[TABLE_NAME_MAX];
 
 	pf_store_mem_set_hook(st, remove_some, &armed);
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_versions, 3);
 	assert_int_equal(s->versions[1].version, 5);
 	assert_int_equal(s->n_gaps, 0);
@@ -510,14 +492,14 @@ static void test_interrupted(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(5, &(struct table_version){ 0 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	struct pf_why why = PF_WHY_INIT;
 	uint64_t at = 2;
 
 	assert_int_equal(pf_survey_refresh(s, stop_at, &at, &why), -EINTR);
 	assert_string_equal(why.text, "interrupted after 2 of 5 versions");
 	assert_null(s->head);
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->manifests_read, 3);
 	assert_int_equal(s->n_versions, 5);
 }

@@ -9,26 +9,8 @@
 #include "core/survey.h"
 
 #include "moves.h"
+#include "surveyed.h"
 #include "table.h"
-
-static struct pf_survey *open_survey(struct pf_store *st, struct pf_branch **b)
-{
-	struct pf_survey *s;
-	struct pf_why why = PF_WHY_INIT;
-
-	if (pf_branch_open(st, NULL, b, &why) < 0)
-		fail_msg("%s", why.text);
-	assert_int_equal(pf_survey_new(*b, &s), 0);
-	return s;
-}
-
-static void refresh(struct pf_survey *s)
-{
-	struct pf_why why = PF_WHY_INIT;
-
-	if (pf_survey_refresh(s, NULL, NULL, &why) < 0)
-		fail_msg("%s", why.text);
-}
 
 static const struct pf_surveyed_file *find(const struct pf_survey *s, const char *path)
 {
@@ -89,7 +71,7 @@ static void test_maps(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(1, &(struct table_version){ 0 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	_cleanup_(pf_buf_release) struct pf_buf v0 = PF_BUF_INIT, tagged = PF_BUF_INIT, longer = PF_BUF_INIT;
 	char map[2][64], id[PF_UUID_TEXT];
 
@@ -104,7 +86,7 @@ static void test_maps(void **state)
 	table_put(st, &(struct table_version){ .version = 5, .index = &longer });
 	table_put(st, &(struct table_version){ .version = 6, .index = &longer, .fragments = 1 });
 	table_put(st, &(struct table_version){ .version = 7 });
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_gaps, 0);
 	assert_intervals(s, map[0], "3-6");
 	assert_intervals(s, map[1], "5-6");
@@ -122,7 +104,7 @@ static void test_damaged_fri(void **state)
 	static const char details[] = "_indices/0badcafe-0000-4000-a000-000000000004/details.binpb";
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(1, &(struct table_version){ 0 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	_cleanup_(pf_buf_release) struct pf_buf bad = PF_BUF_INIT, good = PF_BUF_INIT, content = PF_BUF_INIT;
 
 	make_section(st, 3, "T 1:10 > 2:9", 1, false, &bad); /* a row is lost */
@@ -130,7 +112,7 @@ static void test_damaged_fri(void **state)
 	table_put(st, &(struct table_version){ .version = 2, .index = &bad });
 	table_put(st, &(struct table_version){ .version = 3, .index = &bad, .fragments = 1 });
 	table_put(st, &(struct table_version){ .version = 4, .index = &good });
-	refresh(s);
+	surveyed_refresh(s);
 	const struct pf_gap *g = only_gap(s, PF_GAP_FRI);
 	assert_int_equal(g->first, 2);
 	assert_int_equal(g->last, 3);
@@ -143,16 +125,16 @@ static void test_damaged_fri(void **state)
 	assert_int_equal(pf_store_mem_del(st, details), 0);
 	table_put(st, &(struct table_version){ .version = 5 });
 	table_put(st, &(struct table_version){ .version = 6, .index = &good });
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_gaps, 2);
 	assert_int_equal(s->gaps[1].first, 6);
 	assert_int_equal(s->gaps[1].last, PF_STILL);
 	assert_non_null(strstr(s->gaps[1].text, details));
-	refresh(s);
+	surveyed_refresh(s);
 	assert_int_equal(s->n_gaps, 2);
 	assert_int_equal(s->manifests_read, 0);
 	assert_int_equal(pf_store_mem_put(st, details, content.data, content.len), 0);
-	refresh(s);
+	surveyed_refresh(s);
 	only_gap(s, PF_GAP_FRI);
 }
 
@@ -161,7 +143,7 @@ static void test_map_nowhere(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(1, &(struct table_version){ 0 });
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_survey_freep) struct pf_survey *s = open_survey(st, &b);
+	_cleanup_(pf_survey_freep) struct pf_survey *s = surveyed_open(st, &b);
 	_cleanup_(pf_buf_release) struct pf_buf lost = PF_BUF_INIT, placed = PF_BUF_INIT, bases = PF_BUF_INIT;
 	char id[PF_UUID_TEXT], map[64];
 
@@ -171,7 +153,7 @@ static void test_map_nowhere(void **state)
 	table_put(st, &(struct table_version){ .version = 2, .index = &lost });
 	table_put(st, &(struct table_version){ .version = 3, .index = &placed, .extra = &bases });
 	table_put(st, &(struct table_version){ .version = 4 });
-	refresh(s);
+	surveyed_refresh(s);
 	const struct pf_gap *g = only_gap(s, PF_GAP_FRI);
 	assert_int_equal(g->first, 2);
 	assert_int_equal(g->last, 2);
