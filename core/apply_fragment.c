@@ -6,6 +6,7 @@
 
 #include "flags.h"
 #include "lance.pb-c.h"
+#include "reference.h"
 #include "row_ids.h"
 #include "text.h"
 
@@ -214,8 +215,9 @@ int pf_apply_check_deletion(const struct pf_apply *a, struct pf_next *x, const s
 		return r;
 	if (has_base)
 		return check_base(x, base, why);
-	r = pf_buf_addf(&name, "%s_deletions/%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s", pf_branch_dir(a->branch), f->id,
-			read_version, id, type == LANCE__DELETION_FILE__TYPE__BITMAP ? "bin" : "arrow");
+	r = pf_buf_addstr(&name, pf_branch_dir(a->branch));
+	if (r == 0)
+		r = pf_deletion_file_name(f->id, read_version, id, type, &name);
 	return r < 0 ? r : check_there(a, &name, why);
 }
 

@@ -10,6 +10,7 @@
 #include "lance.pb-c.h"
 #include "next.h"
 #include "pins.pb-c.h"
+#include "txn.h"
 
 /* A history above this is a file of its own (lance-14-fri section 3). */
 #define INLINE_MAX   204800
@@ -348,10 +349,8 @@ static int name_files(struct making *m)
 	pf_manifest_name_format(m->c->source->version, true, base);
 	if (asprintf(&m->files.manifest, "%s_versions/%s", m->c->dir, base) < 0)
 		return m->files.manifest = NULL, -ENOMEM;
-	if (asprintf(&m->files.transaction, "%s_transactions/%" PRIu64 "-%s.txn", m->c->dir, m->c->source->version,
-		     m->uuid) < 0)
-		return m->files.transaction = NULL, -ENOMEM;
-	return source_path(m->c, &m->path);
+	int r = pf_txn_file_name(m->c->dir, m->c->source->version, m->uuid, &m->files.transaction);
+	return r < 0 ? r : source_path(m->c, &m->path);
 }
 
 static int write_transaction(struct making *m, const char *dir, struct pf_why *why)

@@ -542,18 +542,18 @@ int pf_operation_read(struct pf_store *st, const char *dir, const struct pf_mani
 
 int pf_operation_file(struct pf_store *st, const char *dir, const struct pf_operation *o, struct pf_why *why)
 {
-	_cleanup_(pf_buf_release) struct pf_buf name = PF_BUF_INIT, there = PF_BUF_INIT;
+	_cleanup_(pf_buf_release) struct pf_buf there = PF_BUF_INIT;
+	_cleanup_(pf_freep) char *name = NULL;
 
-	int r = pf_buf_addf(&name, "%s_transactions/%" PRIu64 "-%s.txn", dir, o->read_version, o->uuid);
-	if (r < 0 || !pf_buf_str(&name))
-		return -ENOMEM;
-	r = pf_store_get(st, (char *)name.data, o->bytes.len, &there);
+	int r = pf_txn_file_name(dir, o->read_version, o->uuid, &name);
+	if (r < 0)
+		return r;
+	r = pf_store_get(st, name, o->bytes.len, &there);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0 && r != -EFBIG)
-		return pf_why_set(why, r, "cannot read %s: %s", (char *)name.data, strerror(-r));
+		return pf_why_set(why, r, "cannot read %s: %s", name, strerror(-r));
 	if (r < 0 || !pf_span_eq(PF_SPAN_OF(&there), PF_SPAN_OF(&o->bytes)))
-		return pf_why_set(why, -EEXIST, "%s is there and is another transaction under the same uuid",
-				  (char *)name.data);
+		return pf_why_set(why, -EEXIST, "%s is there and is another transaction under the same uuid", name);
 	return 1;
 }

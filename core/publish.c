@@ -66,11 +66,6 @@ static _printf_(2, 3) int name(char **out, const char *fmt, ...)
 	return n < 0 ? -ENOMEM : 0;
 }
 
-static int txn_file_name(struct pf_branch *b, uint64_t read_version, const char *uuid, char **out)
-{
-	return name(out, "%s_transactions/%" PRIu64 "-%s.txn", pf_branch_dir(b), read_version, uuid);
-}
-
 static int prepare(struct attempt *a)
 {
 	const char *dir = pf_branch_dir(a->b);
@@ -85,7 +80,7 @@ static int prepare(struct attempt *a)
 	pf_manifest_name_format(a->version, a->p->base->v2, base);
 	if ((r = name(&a->txn_dir, "%s_transactions", dir)) < 0 ||
 	    (r = name(&a->txn_staged, "%s_transactions/.tmp%s.txn", dir, random)) < 0 ||
-	    (r = txn_file_name(a->b, read_version, a->uuid, &a->txn_file)) < 0 ||
+	    (r = pf_txn_file_name(dir, read_version, a->uuid, &a->txn_file)) < 0 ||
 	    (r = name(&a->versions, "%s_versions", dir)) < 0 ||
 	    (r = name(&a->staged, "%s/.tmp%s", a->versions, random)) < 0 ||
 	    (r = name(&a->file, "%s/%s", a->versions, base)) < 0 ||
@@ -522,7 +517,7 @@ int pf_publish_settle(struct pf_branch *b, uint64_t version, uint64_t read_versi
 
 	int r = name(&versions, "%s_versions", pf_branch_dir(b));
 	if (r == 0)
-		r = txn_file_name(b, read_version, uuid, &txn_file);
+		r = pf_txn_file_name(pf_branch_dir(b), read_version, uuid, &txn_file);
 	if (r < 0)
 		return unknown(why, version, uuid, strerror(-r));
 

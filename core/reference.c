@@ -231,14 +231,19 @@ static int take_deletion(struct walk *k, const struct pf_field *field, struct de
 	return 0;
 }
 
+int pf_deletion_file_name(uint64_t fragment, uint64_t read_version, uint64_t id, uint64_t type, struct pf_buf *out)
+{
+	return pf_buf_addf(out, "_deletions/%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s", fragment, read_version, id,
+			   type == LANCE__DELETION_FILE__TYPE__BITMAP ? "bin" : "arrow");
+}
+
 /* Its name has the fragment's id, so it is told when the fragment was seen whole. */
 static int tell_deletion(struct walk *k, uint64_t fragment, const struct deletion *d)
 {
 	const struct pf_reference ref = { .cls = PF_FILE_DELETION, .has_base = d->has_base, .base_id = d->base_id };
 
 	pf_buf_reset(k->path);
-	int r = pf_buf_addf(k->path, "_deletions/%" PRIu64 "-%" PRIu64 "-%" PRIu64 ".%s", fragment, d->read_version,
-			    d->id, d->type == LANCE__DELETION_FILE__TYPE__BITMAP ? "bin" : "arrow");
+	int r = pf_deletion_file_name(fragment, d->read_version, d->id, d->type, k->path);
 	return r < 0 ? r : tell(k, &ref);
 }
 

@@ -32,6 +32,9 @@ struct pf_reference {
 };
 typedef int (*pf_reference_fn)(void *arg, const struct pf_reference *r);
 
+/* Append the name of a fragment's deletion file below the branch's directory (lance-format 3): `type` is the message's. */
+int pf_deletion_file_name(uint64_t fragment, uint64_t read_version, uint64_t id, uint64_t type, struct pf_buf *out);
+
 /*
  * The files of one fragment, which w just returned as f: data files and overlays, external row ids, deletion file. Sidecars are not named: a data file has
  * some if it has the folder. Unknown fields are ignored. w is behind the fragment again afterwards; `path` is room for names, empty or from an earlier

@@ -308,6 +308,13 @@ int pf_txn_read(struct pf_store *st, const char *dir, const struct pf_manifest *
 	return pf_why_set(why, -ENODATA, "%s names no transaction", m->name);
 }
 
+int pf_txn_file_name(const char *dir, uint64_t read_version, const char *uuid, char **out)
+{
+	if (asprintf(out, "%s_transactions/%" PRIu64 "-%s.txn", dir, read_version, uuid) < 0)
+		return *out = NULL, -ENOMEM;
+	return 0;
+}
+
 int pf_txn_bytes(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_buf *out,
 		 struct pf_why *why)
 {

@@ -47,6 +47,9 @@ const char *pf_txn_operation_name(unsigned operation, char buf[32]);
 int pf_txn_read(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_txn *out,
 		struct pf_why *why);
 
+/* The name in the store of a transaction's file (lance-format 3): malloc'ed. 0 or -ENOMEM. */
+int pf_txn_file_name(const char *dir, uint64_t read_version, const char *uuid, char **out);
+
 /* Append the Transaction message itself, from the same places. */
 int pf_txn_bytes(struct pf_store *st, const char *dir, const struct pf_manifest *m, struct pf_buf *out,
 		 struct pf_why *why);

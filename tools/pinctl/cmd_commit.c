@@ -163,9 +163,10 @@ static void advise(struct ctl *c, const char *option, const char *file)
 void ctl_advise_commit(struct ctl *c, const struct pf_operation *o)
 {
 	_cleanup_(pf_buf_release) struct pf_buf file = PF_BUF_INIT;
+	_cleanup_(pf_freep) char *name = NULL;
 
-	if (pf_buf_addf(&file, "%s/%s_transactions/%" PRIu64 "-%s.txn", c->store->at, pf_branch_dir(c->branch),
-			o->read_version, o->uuid) == 0)
+	if (pf_txn_file_name(pf_branch_dir(c->branch), o->read_version, o->uuid, &name) == 0 &&
+	    pf_buf_addf(&file, "%s/%s", c->store->at, name) == 0)
 		advise(c, "transaction", pf_buf_str(&file));
 }
 
