@@ -1,14 +1,12 @@
-#include "store.h"
+#include "store_local_parts.h"
 #include "text.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define COPY_CHUNK (1024 * 1024)
@@ -37,12 +35,6 @@ static int root_of(struct pf_store *st)
 	return ((struct local *)st)->root;
 }
 
-static void closep(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-}
-
 static void closedirp(DIR **d)
 {
 	if (*d)
@@ -64,13 +56,6 @@ static void fill_stat(const struct stat *sb, struct pf_stat *out)
 		.ctime_ns = ns(sb->st_ctim),
 		.is_dir = S_ISDIR(sb->st_mode),
 	};
-}
-
-/* A descriptor or a negative errno. For opens that may be repeated: not for O_EXCL. */
-static int open_at(int dir, const char *name, int flags)
-{
-	int fd = (int)TEMP_FAILURE_RETRY(openat(dir, name, flags | O_CLOEXEC));
-	return fd < 0 ? -errno : fd;
 }
 
 static int read_at(int fd, uint64_t off, void *buf, size_t n)
@@ -112,7 +97,7 @@ static int local_read(struct pf_reader *r, uint64_t off, void *buf, size_t n)
 static int local_open(struct pf_store *st, const char *name, struct pf_file **out)
 {
 	/* Whatever has the name: a FIFO must not make us wait, nor a terminal become ours. */
-	_cleanup_(closep) int fd = open_at(root_of(st), name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	_cleanup_(pf_closep) int fd = pf_open_at(root_of(st), name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 	if (fd == -ENXIO)
 		return -EBADMSG; /* a socket, or a device without a driver */
 	if (fd < 0)
@@ -187,7 +172,7 @@ static int next_entry(DIR *d, const struct dirent **out)
 static int local_list(struct pf_store *st, const char *dir, pf_list_fn fn, void *arg)
 {
 	_cleanup_(closedirp) DIR *d = NULL;
-	int fd = open_at(root_of(st), dir, O_RDONLY | O_DIRECTORY);
+	int fd = pf_open_at(root_of(st), dir, O_RDONLY | O_DIRECTORY);
 	if (fd < 0)
 		return fd;
 	do
@@ -218,7 +203,7 @@ static int local_list(struct pf_store *st, const char *dir, pf_list_fn fn, void 
 /* The first len bytes of dir, opened part by part, so that none of them is a link. */
 static int open_dir(struct pf_store *st, const char *dir, size_t len, int flags)
 {
-	int fd = open_at(root_of(st), ".", O_RDONLY | O_DIRECTORY);
+	int fd = pf_open_at(root_of(st), ".", O_RDONLY | O_DIRECTORY);
 
 	for (size_t at = 0; fd >= 0 && at < len;) {
 		char part[NAME_MAX + 1];
@@ -230,7 +215,7 @@ static int open_dir(struct pf_store *st, const char *dir, size_t len, int flags)
 		memcpy(part, dir + at, n);
 		part[n] = '\0';
 		at += n + 1;
-		int below = open_at(fd, part, O_DIRECTORY | O_NOFOLLOW | (at < len ? O_PATH : flags));
+		int below = pf_open_at(fd, part, O_DIRECTORY | O_NOFOLLOW | (at < len ? O_PATH : flags));
 		close(fd);
 		fd = below;
 	}
@@ -382,7 +367,7 @@ static int local_unlink(struct pf_store *st, const char *name)
 static int local_remove(struct pf_store *st, const char *name, bool is_dir)
 {
 	const char *slash = strrchr(name, '/');
-	_cleanup_(closep) int fd = open_dir(st, name, slash ? (size_t)(slash - name) : 0, O_PATH);
+	_cleanup_(pf_closep) int fd = open_dir(st, name, slash ? (size_t)(slash - name) : 0, O_PATH);
 	if (fd < 0)
 		return fd;
 	return unlinkat(fd, slash ? slash + 1 : name, is_dir ? AT_REMOVEDIR : 0) < 0 ? -errno : 0;
@@ -390,7 +375,7 @@ static int local_remove(struct pf_store *st, const char *name, bool is_dir)
 
 static int local_sync_dir(struct pf_store *st, const char *dir)
 {
-	_cleanup_(closep) int fd = open_at(root_of(st), dir, O_RDONLY | O_DIRECTORY);
+	_cleanup_(pf_closep) int fd = pf_open_at(root_of(st), dir, O_RDONLY | O_DIRECTORY);
 	if (fd < 0)
 		return fd;
 	/* EINVAL: a file system that has no such thing as syncing a directory (some network ones). There is no more to do. */
@@ -435,7 +420,7 @@ static int local_mkdir(struct pf_store *st, const char *dir)
 
 static int local_writable(struct pf_store *st, const char *dir)
 {
-	_cleanup_(closep) int fd = open_at(root_of(st), dir, O_PATH | O_DIRECTORY);
+	_cleanup_(pf_closep) int fd = pf_open_at(root_of(st), dir, O_PATH | O_DIRECTORY);
 	if (fd < 0)
 		return fd;
 	/* As the effective user, who will do the writing. A read-only file system says EROFS here. */
@@ -448,109 +433,9 @@ static void local_free(struct pf_store *st)
 	free(st);
 }
 
-/* Lance knows both. */
-static bool is_file_scheme(const char *s, size_t n)
-{
-	return (n == 4 && strncasecmp(s, "file", n) == 0) || (n == 17 && strncasecmp(s, "file-object-store", n) == 0);
-}
-
-/* The length of `scheme` if s starts with `scheme://`, else 0. */
-static size_t scheme_len(const char *s)
-{
-	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
-	return strncmp(s + n, "://", 3) == 0 ? n : 0;
-}
-
-/* Append the path that the user means, NUL not counted. */
-static int path_of(const char *s, struct pf_buf *out, struct pf_why *why)
-{
-	size_t n = scheme_len(s);
-	if (n == 0)
-		return pf_buf_addstr(out, s);
-	if (!is_file_scheme(s, n))
-		return pf_why_set(why, -EOPNOTSUPP,
-				  "%.*s:// tables are not supported, only tables on a local file system",
-				  (int)(n < 32 ? n : 32), s);
-
-	s += n + 3;
-	if (s[0] != '/')
-		return pf_why_set(why, -EINVAL, "a file URI needs an absolute path and no host: file:///path/to/table");
-	if (strpbrk(s, "?#"))
-		return pf_why_set(why, -EINVAL, "a file URI has no query or fragment: write ? as %%3F and # as %%23");
-	return pf_percent_decode(s, strlen(s), out, why);
-}
-
-/* Where `fd` is, without links. Of a mount point no question goes to what is mounted: it may be us. */
-static int real_path(int fd, char **out)
-{
-	char link[sizeof("/proc/self/fd/") + 3 * sizeof(fd)], path[PATH_MAX];
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	ssize_t n = readlink(link, path, sizeof(path));
-	if (n < 0)
-		return -errno;
-	if (n == sizeof(path))
-		return -ENAMETOOLONG;
-	*out = strndup(path, (size_t)n);
-	return *out ? 0 : -ENOMEM;
-}
-
-/* Is the root the directory `fd`, whose real path is `path`, or above it under another name (a bind mount)? 1 and the name below it, or 0. */
-static int climb(struct pf_store *st, int fd, const char *path, char **out)
-{
-	_cleanup_(closep) int at = -1;
-	const char *below = path + strlen(path);
-	struct stat root, sb;
-
-	if (TEMP_FAILURE_RETRY(fstat(root_of(st), &root)) < 0)
-		return -errno;
-	for (;;) {
-		if (TEMP_FAILURE_RETRY(fstat(at < 0 ? fd : at, &sb)) < 0)
-			return -errno;
-		if (sb.st_dev == root.st_dev && sb.st_ino == root.st_ino) {
-			*out = strdup(*below ? below + 1 : ".");
-			return *out ? 1 : -ENOMEM;
-		}
-		while (below > path && *--below != '/')
-			;
-		if (below == path)
-			return 0;
-		int up = open_at(at < 0 ? fd : at, "..", O_PATH | O_DIRECTORY);
-		if (up < 0)
-			return up == -ENOTDIR ? 0 : up;
-		closep(&at);
-		at = up;
-	}
-}
-
 static int local_resolve(struct pf_store *st, const char *path, char **out)
 {
-	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT;
-	_cleanup_(pf_freep) char *real = NULL;
-
-	int r = path_of(path, &raw, NULL);
-	if (r == -EOPNOTSUPP)
-		return (*out = strdup(path)) ? 0 : -ENOMEM;
-	const char *s = r < 0 ? NULL : pf_buf_str(&raw);
-	if (!s)
-		return r < 0 ? r : -ENOMEM;
-	if (s[0] != '/')
-		return -EINVAL;
-	/* By its name first: something else may be mounted there since. */
-	r = pf_store_name_below(st->at, s, out);
-	if (r != 0)
-		return r;
-	_cleanup_(closep) int fd = open_at(AT_FDCWD, s, O_PATH);
-	if (fd < 0)
-		return fd;
-	r = real_path(fd, &real);
-	if (r == 0)
-		r = pf_store_name_below(st->at, real, out);
-	if (r == 0)
-		r = climb(st, fd, real, out);
-	if (r == 0)
-		*out = STEAL(real);
-	return r;
+	return pf_local_resolve(root_of(st), st->at, path, out);
 }
 
 static const struct pf_store_ops local_ops = {
@@ -575,44 +460,6 @@ static const struct pf_store_ops local_ops = {
 	.free = local_free,
 };
 
-#define FUSE_SUPER_MAGIC 0x65735546
-
-/*
- * What clients see through a gateway (fs/gateway.h) is not what is stored: where one is mounted over the table, *fd becomes the directory below it. The
- * gateway's link leads there for its own user and for root; in another name space the number in it may be anything's.
- */
-static int pass_gateway(int *fd, const char *spelled, struct pf_why *why)
-{
-	_cleanup_(closep) int below = -1;
-	struct stat seen, real;
-	struct statfs sf;
-
-	if (TEMP_FAILURE_RETRY(fstatfs(*fd, &sf)) < 0)
-		return errno != ENOTCONN
-			       ? 0
-			       : pf_why_set(why, -ENOTCONN,
-					    "the gateway over the table %s is dead: run `fusermount3 -u` on it first",
-					    spelled);
-	if (sf.f_type != FUSE_SUPER_MAGIC)
-		return 0;
-	below = open_at(*fd, ".pinfs/table", O_PATH | O_DIRECTORY);
-	if (below == -ENOENT && faccessat(*fd, ".pinfs/table", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return 0;
-	if (below == -EACCES)
-		return pf_why_set(why, below,
-				  "a gateway is mounted over the table %s: only its user and root get past it",
-				  spelled);
-	if (below < 0 || fstat(*fd, &seen) < 0 || fstat(below, &real) < 0 || seen.st_ino != real.st_ino)
-		return pf_why_set(
-			why, -EACCES,
-			"a gateway is mounted over the table %s, and its process is not to be found here: run this where it runs",
-			spelled);
-	close(*fd);
-	*fd = below;
-	below = -1;
-	return 0;
-}
-
 int pf_store_local_link(struct pf_store *from, const char *name, struct pf_store *to)
 {
 	if (from->ops != &local_ops || to->ops != &local_ops)
@@ -623,7 +470,7 @@ int pf_store_local_link(struct pf_store *from, const char *name, struct pf_store
 int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT, shown = PF_BUF_INIT;
-	int r = path_of(path, &raw, why);
+	int r = pf_local_path(path, &raw, why);
 	if (r == 0)
 		r = pf_text_escape(path, strlen(path), &shown);
 	if (r < 0)
@@ -632,10 +479,10 @@ int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *
 	if (!where || !spelled)
 		return -ENOMEM;
 
-	_cleanup_(closep) int fd = open_at(AT_FDCWD, where, O_PATH | O_DIRECTORY);
+	_cleanup_(pf_closep) int fd = pf_open_at(AT_FDCWD, where, O_PATH | O_DIRECTORY);
 	if (fd < 0)
 		return pf_why_set(why, fd, "cannot open the table %s: %s", spelled, strerror(-fd));
-	r = pass_gateway(&fd, spelled, why);
+	r = pf_local_pass_gateway(&fd, spelled, why);
 	if (r < 0)
 		return r;
 
