@@ -1,4 +1,4 @@
-/* The compaction gate and the trim on random histories, against models that know nothing of how core does it. */
+/* The compaction gate on random histories, against a model that knows nothing of how core does it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,8 +7,9 @@
 
 #include "core/fri_branch.h"
 #include "core/fri_write.h"
-#include "core/trim.h"
+#include "core/work.h"
 
+#include "dice.h"
 #include "moves.h"
 #include "pinned.h"
 #include "prepared.h"
@@ -22,18 +23,6 @@
 #define UUID	 "12345678-1111-4222-8333-444444444444"
 #define BIT_10	 (UINT64_C(1) << 10)
 #define PINS_MAX 3
-
-/* splitmix64 */
-static uint64_t random_state;
-
-static uint32_t dice(uint32_t n)
-{
-	uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return (uint32_t)((z ^ z >> 31) % n);
-}
 
 enum form { V0, TAGGED, MIXED };
 
@@ -379,7 +368,7 @@ static void the_gate(void **state)
 {
 	unsigned passed = 0, refused = 0;
 
-	random_state = SEED;
+	dice_seed(SEED);
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
 		struct pf_work_result result;
@@ -408,59 +397,6 @@ static void the_gate(void **state)
 		release(&m);
 	}
 	assert_true(passed > ROUNDS / 10 && refused > ROUNDS / 10);
-}
-
-/* No index: the records that are left are those that a pin needs. */
-static void the_trim(void **state)
-{
-	unsigned dropped = 0, kept = 0, nothing = 0;
-
-	random_state = SEED + 1;
-	for (unsigned round = 0; round < ROUNDS; round++) {
-		_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-		_cleanup_(pf_trim_release) struct pf_trim t = { .pins = PF_PINS_INIT };
-		_cleanup_(pf_buf_release) struct pf_buf was = PF_BUF_INIT, want = PF_BUF_INIT;
-		_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
-		_cleanup_(pf_fri_release) struct pf_fri f = { 0 }, before = { 0 };
-		const struct pf_trim_options o = { .apply = true };
-		struct pf_work_result result;
-		struct pf_why why = PF_WHY_INIT;
-		uint64_t keep = 0, reached;
-		struct model m;
-
-		build(&m);
-		for (unsigned p = 0; p < m.n_pins; p++)
-			keep |= needs(&m, m.pins[p], &reached);
-		assert_int_equal(pf_branch_open(m.st, NULL, &b, NULL), 0);
-		if (pf_trim(b, &o, &t, &result, &why) < 0)
-			fail_msg("round %u: %s", round, why.text);
-		assert_int_equal(pf_branch_head(b, &head, NULL), 0);
-		bool all = keep == bit(m.n_records) - 1;
-		assert_int_equal(head->version, m.version + !all);
-		assert_int_equal(result.version, all ? 0 : m.version + 1);
-		if (m.n_records) {
-			moves_content((char *)m.text.data, &was);
-			assert_int_equal(pf_fri_decode(&was, m.form != V0, &before, NULL), 0);
-		}
-		for (unsigned i = 0; i < m.n_records; i++) {
-			const struct pf_fri_record *record = &before.records[i];
-			assert_int_equal(t.keep[i], (keep & bit(i)) != 0);
-			if (keep & bit(i))
-				pf_buf_add(&want, before.content.data + record->off, record->len);
-			kept += (keep & bit(i)) != 0;
-			dropped += !(keep & bit(i));
-		}
-		int r = pf_fri_read_branch(b, head, &f, NULL);
-		/* As Lance leaves it: an empty entry of version 0, none of a tagged one. */
-		assert_int_equal(r, m.n_records == 0 || (m.form != V0 && keep == 0) ? -ENODATA : 0);
-		assert_int_equal(f.content.len, want.len);
-		if (want.len)
-			assert_memory_equal(f.content.data, want.data, want.len);
-		assert_int_equal(head->pins.n, m.n_pins);
-		nothing += all;
-		release(&m);
-	}
-	assert_true(dropped > 100 && kept > 100 && nothing > 100);
 }
 
 /* A history of more than 204,800 bytes lies in a file of its own, which goes if the commit is known to have failed. */
@@ -542,7 +478,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_gate),
-		cmocka_unit_test(the_trim),
 		cmocka_unit_test(a_long_history),
 	};
 
