@@ -234,8 +234,14 @@ def daemon_load():
             elif kind == "release":
                 os.unlink(path)
             else:
-                os.listdir(folder + "/mnt/pins")
-                return os.path.exists(path)
+                # Relative to what is open, the answer is that of one daemon: once it is gone, there is none.
+                pins = os.open(folder + "/mnt/pins", os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    os.stat(pin, dir_fd=pins)
+                except FileNotFoundError:
+                    return False
+                finally:
+                    os.close(pins)
             return True
         except OSError as error:
             # Without a daemon the directory is empty, or not connected.
