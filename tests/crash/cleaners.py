@@ -12,7 +12,7 @@ import time
 import table
 from cleanup import HISTORY, age, listed, rows, table_head, write
 from world import (
-    AGAIN, BLOCKED, DONE, FAILED, FIXTURE, LONG, Lance, equal, mounted, must, new_id, pinctl, scratch, stamp
+    AGAIN, BLOCKED, DONE, FAILED, FIXTURE, LONG, Lance, equal, mounted, must, new_id, overdue, pinctl, scratch, stamp
 )  # fmt: skip
 
 ROUNDS = 1000 if LONG else 20
@@ -142,9 +142,8 @@ def pinned():
         age(base, time.time() - 30 * DAY)
         must(pinctl(base, "enable", "--apply"))
         due, other = new_id(), new_id()
-        must(pinctl(base, "register", "+1s", "--id", due))
+        overdue(base, due)
         must(pinctl(base, "register", "+9h", "--id", other))
-        time.sleep(1.1)
         was = rows(base)
         for number in range(ROUNDS):
             at = os.path.join(folder, "t%d.lance" % number)

@@ -5,13 +5,12 @@ receives it; a pin is due by the clock of whoever expires it; a renewal never sh
 
 import contextlib
 import datetime
-import glob
 import os
 import subprocess
 import time
 
 import table
-from world import DONE, ENVIRONMENT, FAILED, PINCTL, USAGE, Lance, Skip, equal, mounted, must, new_id, new_table, run, scratch, stamp
+from world import DONE, ENVIRONMENT, FAILED, PINCTL, USAGE, Lance, equal, faketime, host, mounted, must, new_id, new_table, run, scratch, stamp
 
 SECOND = 10**9
 HOUR = 3600 * SECOND
@@ -40,34 +39,6 @@ def cases():
 
 
 # --- hosts ------------------------------------------------------------------------------------------------------------
-
-
-def faketime():
-    """Its library. Not by way of faketime(1): it fails where a killed process of the same id left its semaphore."""
-    libraries = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
-    if not libraries:
-        raise Skip("no libfaketime")
-    return libraries[0]
-
-
-def host(clock=None, zone="UTC", file=None):
-    """
-    The environment of a program on a host with this clock: "+2h" is that much ahead, "@SECONDS" starts there, "SECONDS" stands still there.
-    With `file` the clock is what that says at the moment.
-    """
-    library = faketime()
-    environment = {
-        "TZ": zone,
-        "LD_PRELOAD": library,
-        # The sanitizer wants to be the first library.
-        "ASAN_OPTIONS": ENVIRONMENT["ASAN_OPTIONS"] + ":verify_asan_link_order=0",
-        "FAKETIME_FMT": "%s",
-        "DONT_FAKE_MONOTONIC": "1",
-        "NO_FAKE_STAT": "1",
-    }
-    if file:
-        return dict(environment, FAKETIME_TIMESTAMP_FILE=file, FAKETIME_NO_CACHE="1")
-    return dict(environment, FAKETIME=clock) if clock else environment
 
 
 def hours(shift):

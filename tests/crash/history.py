@@ -16,7 +16,7 @@ import time
 import traceback
 
 import table
-from world import DONE, FAILED, LONG, USAGE, Lance, equal, mounted, must, new_id, new_table, pinctl, scratch, until
+from world import DONE, FAILED, LONG, USAGE, Lance, equal, mounted, must, new_id, new_table, overdue, pinctl, scratch
 
 PROCESSES = 8
 OPERATIONS, PINS = (200, 50) if LONG else (25, 12)
@@ -251,9 +251,7 @@ def record():
         pins = [new_id() for _ in range(PINS)]
         # Some are due from the start, so that there is something to expire before and while others renew it.
         for pin in pins[: PINS // 3]:
-            must(pinctl(at, "register", "+1s", "--id", pin))
-        due = max(p.expires for p in table.Table(at).head.pins.values())
-        until(lambda: time.time_ns() > due, "the pins are due")
+            overdue(at, pin)
         first = table.head(at)
         with mounted(at, folder) as mount:
             results, together = fork.Queue(), fork.Barrier(PROCESSES)

@@ -2,10 +2,9 @@
 
 import os
 import shutil
-import time
 
 import table
-from world import equal, must, new_id, new_table, pinctl, stamp
+from world import equal, must, new_id, new_table, overdue, pinctl, stamp
 
 # What changes files: between two of these a kill finds the same files wherever it comes.
 CHANGES = {"openat", "write", "copy_file_range", "fsync", "fdatasync", "linkat", "renameat", "unlinkat", "mkdirat"}
@@ -22,8 +21,7 @@ class Operation:
         self.a, self.b, self.d, self.x = (new_id() for _ in range(4))
         for pin in (self.a, self.b):
             must(pinctl(self.base, "register", stamp(TERM)[0], "--id", pin))
-        must(pinctl(self.base, "register", "+1s", "--id", self.d))
-        time.sleep(1.1)
+        overdue(self.base, self.d)
         self.before = table.Table(self.base).head
         self.until, self.until_ns = stamp(LATER)
         self.words = {

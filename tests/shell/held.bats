@@ -151,8 +151,8 @@ no_gap() {
 
 @test "B01: what is renewed after it was listed as due stays, what is not goes" {
 	local a b
-	a=$(register +1s) b=$(register +1s)
-	eventually due 2
+	a=$(overdue) b=$(overdue)
+	due 2
 	hold linkat 1
 	in_background expire --apply
 	under=()
@@ -170,13 +170,13 @@ no_gap() {
 @test "B05, B25: whatever tidies removes what is past its time, and nothing else" {
 	local old live far i
 	for i in 1 2; do
-		old+=$(register +1s --label job)$'\n'
+		old+=$(overdue --label job)$'\n'
 	done
 	for i in 1 2; do
 		live+=$(register +2h --label job)$'\n'
 	done
 	far=$(register +3650d --label job)
-	eventually due 2
+	due 2
 	for i in {1..5}; do
 		pinctl expire --apply
 	done >"$DIR/out"
@@ -203,14 +203,16 @@ no_gap() {
 }
 
 @test "B08: past its time a pin can be renewed; once removed it cannot, and is not made anew" {
+	ID=$(overdue)
 	mount_table
-	new_pin +1s
-	eventually due 1
+	F=$P/$ID
+	due 1
 	test -e "$F"
 	renewed "$LATER" bash -c "echo $LATER >'$F'"
-	new_pin +1s
+	ID=$(overdue)
+	F=$P/$ID
 	exec 5>"$F"
-	eventually due 1
+	due 1
 	pinctl expire --apply >/dev/null
 	unchanged bash -c "echo $LATER >'$F'"
 	not same "$status" 0

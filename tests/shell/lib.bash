@@ -2,6 +2,8 @@
 # gone when it ends, however it ends.
 # shellcheck shell=bash
 
+load clock
+
 : "${PINFS_SOURCE:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 : "${PINFS_BUILD:=$PINFS_SOURCE/build-dev}"
 : "${PINFS_BIN:=$PINFS_BUILD/fs/pinfs}"

@@ -311,10 +311,8 @@ $R/snapshots/9"
 @test "expired: ids past their time, one a line, with a true size; released ones are not" {
 	retention_mounted
 	local first second
-	new_pin +1s
-	first=$ID
-	new_pin +1s
-	second=$ID
+	first=$(PINFS_DATASET=$TABLE overdue)
+	second=$(PINFS_DATASET=$TABLE overdue)
 	new_pin "$T"
 	expired_are() {
 		[[ $(cat "$R/expired") == "$1" ]]

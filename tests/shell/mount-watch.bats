@@ -77,7 +77,7 @@ cleaned() {
 	"$BATS_TEST_DIRNAME/check-metrics" "$MNT/.pinfs/metrics"
 	mv "$TABLE/away" "$TABLE/_versions"
 	same "$(metric 'pinfs_pins{branch="main"}')" 2
-	new_pin +1s
+	PINFS_DATASET=$TABLE overdue >/dev/null
 	eventually metric_is 'pinfs_pins_overdue{branch="main"}' 1
 	same "$(metric 'pinfs_pins{branch="main"}')" 3
 	stop
@@ -380,7 +380,8 @@ cleaned() {
 	mount_table
 	new_pin
 	local kept=$F
-	new_pin +1s
+	ID=$(PINFS_DATASET=$TABLE overdue)
+	F=$P/$ID
 	eventually cleaned
 	eventually logged expired "$ID" ''
 	test -e "$kept"

@@ -218,7 +218,7 @@ load pinctl_lib
 	got 0 renew "$id1" 2031-06-01T00:00:00Z
 	[ "$output" = 2032-01-01T00:00:00Z ]
 	[[ $stderr == *"already long enough"* ]]
-	got 0 renew "$id1" +1s --json
+	got 0 renew "$id1" +1h --json
 	[ "$(jq -r '.committed, .pin.expires_at' <<<"$output")" = $'false\n2032-01-01T00:00:00Z' ]
 	[ "$(head_version)" -eq $((version + 1)) ]
 	got 1 renew "$nobody" +2h
@@ -251,11 +251,9 @@ load pinctl_lib
 @test "expire lists what is due, and removes it with --apply" {
 	use_pinned
 	local version
-	pinctl register +1s --id "$id2" --label short >/dev/null
+	overdue --id "$id2" --label short >/dev/null
 	version=$(head_version)
-	until pinctl ls --expired | grep -q "$id2"; do
-		sleep 0.1
-	done
+	pinctl ls --expired | grep -q "$id2"
 	got 0 status
 	[[ $output == *"; 1 overdue"* ]]
 	got 0 ls
@@ -281,10 +279,7 @@ load pinctl_lib
 	strace -o /dev/null true 2>/dev/null || skip "strace may not trace here"
 	use_pinned
 	local version
-	pinctl register +1s --id "$id2" >/dev/null
-	until pinctl ls --expired | grep -q "$id2"; do
-		sleep 0.1
-	done
+	overdue --id "$id2" >/dev/null
 	version=$(head_version)
 	# Its commit is held up before it has a name; the renewal lands first.
 	ASAN_OPTIONS=detect_leaks=0 strace -f -o /dev/null -e inject=fdatasync:delay_enter=3000000:when=1 \
@@ -304,12 +299,10 @@ load pinctl_lib
 
 @test "every kind of commit leaves a table that check finds whole" {
 	use_pinned
-	pinctl register +1s --id "$id2" >/dev/null
+	overdue --id "$id2" >/dev/null
 	pinctl renew "$id1" 2032-01-01T00:00:00Z >/dev/null
 	pinctl release "$id1"
-	until pinctl expire --apply | grep -q "$id2"; do
-		sleep 0.1
-	done
+	pinctl expire --apply | grep -q "$id2"
 	got 0 check
 	[ -z "$output" ]
 }

@@ -3,6 +3,7 @@
 # shellcheck disable=SC2034 # most of it is used by those who load this
 
 bats_require_minimum_version 1.5.0
+load clock
 source_dir=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
 build_dir=${PINFS_BUILD:-$source_dir/build-dev}
 PATH=$build_dir/tools/pinctl:$PATH
@@ -36,15 +37,6 @@ got() {
 	local status=$1
 	shift
 	run "-$status" --separate-stderr pinctl "$@"
-}
-
-# at TIME COMMAND...: run it with this clock: an absolute time, or +N with a unit (see faketime(1)).
-at() {
-	local time=$1
-	shift
-	# The sanitizer wants to be the first library. Not by way of faketime(1): it fails where a killed process of the same id left its semaphore.
-	ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0 FAKETIME=$time \
-		LD_PRELOAD=$(echo /usr/lib/*/faketime/libfaketimeMT.so.1) "$@"
 }
 
 # Wait until a command succeeds, for twenty seconds at most.
