@@ -99,7 +99,7 @@ static int set_deletion(const struct pf_apply *a, struct pf_next *x, const struc
 				  f->id);
 	int r = pf_apply_check_deletion(a, x, f, why);
 	if (r == 0)
-		r = pf_put_span(&field, LANCE__DATA_FRAGMENT__FIELD__DELETION_FILE, f->deletion);
+		r = pf_put_span(&field, LANCE__DATA_FRAGMENT__FIELD__DELETION_FILE, f->deletion.message);
 	if (r == 0)
 		r = pf_next_load(x, s, &message, why);
 	const struct pf_change change = { LANCE__DATA_FRAGMENT__FIELD__DELETION_FILE, PF_SPAN_OF(&field) };

@@ -182,42 +182,13 @@ int pf_apply_check_deletion(const struct pf_apply *a, struct pf_next *x, const s
 			    struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf name = PF_BUF_INIT;
-	uint64_t type = 0, read_version = 0, id = 0;
-	struct pf_message walk;
-	struct pf_member m;
-	bool has_base = false;
-	uint32_t base = 0;
-	int r;
+	const struct pf_deletion_file *d = &f->deletion;
 
-	pf_message_init(&walk, f->deletion);
-	while ((r = pf_message_next(&walk, &m, why)) > 0) {
-		switch (m.number) {
-		case LANCE__DELETION_FILE__FIELD__FILE_TYPE:
-			r = pf_member_u64(&m, &type, why);
-			break;
-		case LANCE__DELETION_FILE__FIELD__READ_VERSION:
-			r = pf_member_u64(&m, &read_version, why);
-			break;
-		case LANCE__DELETION_FILE__FIELD__ID:
-			r = pf_member_u64(&m, &id, why);
-			break;
-		case LANCE__DELETION_FILE__FIELD__BASE_ID:
-			has_base = true;
-			r = pf_member_u32(&m, &base, why);
-			break;
-		default:
-			break;
-		}
-		if (r < 0)
-			return r;
-	}
-	if (r < 0)
-		return r;
-	if (has_base)
-		return check_base(x, base, why);
-	r = pf_buf_addstr(&name, pf_branch_dir(a->branch));
+	if (d->has_base)
+		return check_base(x, d->base_id, why);
+	int r = pf_buf_addstr(&name, pf_branch_dir(a->branch));
 	if (r == 0)
-		r = pf_deletion_file_name(f->id, read_version, id, type, &name);
+		r = pf_deletion_file_name(f->id, d->read_version, d->id, d->type, &name);
 	return r < 0 ? r : check_there(a, &name, why);
 }
 

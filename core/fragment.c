@@ -102,19 +102,37 @@ static int add_file(const struct pf_member *m, struct pf_fragment *f, struct pf_
 	return r;
 }
 
+static int take_deletion_member(const struct pf_member *m, struct pf_fragment *f, struct pf_why *why)
+{
+	switch (m->number) {
+	case LANCE__DELETION_FILE__FIELD__FILE_TYPE:
+		return pf_member_u64(m, &f->deletion.type, why);
+	case LANCE__DELETION_FILE__FIELD__READ_VERSION:
+		return pf_member_u64(m, &f->deletion.read_version, why);
+	case LANCE__DELETION_FILE__FIELD__ID:
+		return pf_member_u64(m, &f->deletion.id, why);
+	case LANCE__DELETION_FILE__FIELD__NUM_DELETED_ROWS:
+		return pf_member_u64(m, &f->deleted_rows, why);
+	case LANCE__DELETION_FILE__FIELD__BASE_ID:
+		f->deletion.has_base = true;
+		return pf_member_u32(m, &f->deletion.base_id, why);
+	default:
+		return 0;
+	}
+}
+
 static int take_deletion(const struct pf_member *m, struct pf_fragment *f, struct pf_why *why)
 {
 	struct pf_message walk;
 	struct pf_member d;
-	int r = pf_member_span(m, &f->deletion, why);
+	int r = pf_member_span(m, &f->deletion.message, why);
 
 	if (r < 0)
 		return r;
 	f->has_deletions = true;
-	pf_message_init(&walk, f->deletion);
+	pf_message_init(&walk, f->deletion.message);
 	while ((r = pf_message_next(&walk, &d, why)) > 0) {
-		if (d.number == LANCE__DELETION_FILE__FIELD__NUM_DELETED_ROWS)
-			r = pf_member_u64(&d, &f->deleted_rows, why);
+		r = take_deletion_member(&d, f, why);
 		if (r < 0)
 			return r;
 	}

@@ -32,14 +32,22 @@ struct pf_lineage {
 	struct pf_span bytes; /* INLINE */
 };
 
+/* The file that says which of a fragment's rows are deleted (deletions.h). */
+struct pf_deletion_file {
+	struct pf_span message; /* the DeletionFile */
+	uint64_t type, read_version, id;
+	bool has_base;
+	uint32_t base_id;
+};
+
 struct pf_fragment {
 	struct pf_span message;
 	uint64_t id, physical_rows;
 	struct pf_data_file *files;
 	size_t n_files;
 	bool has_deletions;
-	struct pf_span deletion; /* the DeletionFile message */
-	uint64_t deleted_rows;
+	struct pf_deletion_file deletion;
+	uint64_t deleted_rows; /* 0: none, or the writer did not count */
 	struct pf_lineage row_ids, updated_at, created_at;
 	bool has_overlays;
 };
