@@ -45,22 +45,21 @@ static int read_history(struct gate *t, struct pf_branch *b, struct pf_why *why)
 	return 0;
 }
 
-/* Is it a fragment of the source, or where one of its rows may have gone? */
-static bool follows(const struct gate *t, const struct pf_source *s, uint64_t id)
+/* Is a fragment of the group one of the source, or one where its rows may have gone? */
+static bool follows(const struct pf_source *s, const struct pf_group_moves *m)
 {
-	return !t->tagged || pf_bitmap_has(s->reached, (uint32_t)id);
+	for (size_t i = 0; i < m->n_from; i++)
+		if (pf_bitmap_has(s->reached, (uint32_t)m->from[i].id))
+			return true;
+	return false;
 }
 
-/* Who follows a group: a source of pins, and the first fragment of the group that it follows. */
-static const struct pf_source *follower(const struct gate *t, const struct pf_group_moves *m, uint64_t *fragment)
+static bool is_followed(const struct gate *t, const struct pf_group_moves *m)
 {
 	for (size_t s = 0; s < t->sources.n; s++)
-		for (size_t i = 0; i < m->n_from; i++)
-			if (follows(t, &t->sources.v[s], m->from[i].id)) {
-				*fragment = m->from[i].id;
-				return &t->sources.v[s];
-			}
-	return NULL;
+		if (follows(&t->sources.v[s], m))
+			return true;
+	return false;
 }
 
 /* Does an index, or the history itself, have rows of a group? One without a bitmap may. */
@@ -108,10 +107,7 @@ static int blocked(const struct gate *t, size_t group, const char *because, stru
 
 	for (size_t s = 0; r == 0 && s < t->sources.n; s++) {
 		const struct pf_source *source = &t->sources.v[s];
-		bool any = false;
-		for (size_t i = 0; i < m->n_from; i++)
-			any |= follows(t, source, m->from[i].id);
-		for (size_t i = 0; r == 0 && any && i < l->n; i++) {
+		for (size_t i = 0; r == 0 && follows(source, m) && i < l->n; i++) {
 			if (l->v[i].source_version != source->pin->source_version ||
 			    strcmp(l->v[i].source_txn, source->pin->source_txn) != 0 || n++ >= LIST_MAX)
 				continue;
@@ -135,9 +131,8 @@ static int cannot_record(const struct gate *t, size_t group, struct pf_why *why)
 		"where they went is not known, since some of them are deleted and it has no row addresses "
 		"(compact with defer_index_remap=True, and commit the results)";
 	char fragments[LIST_TEXT];
-	uint64_t fragment;
 
-	if (follower(t, m, &fragment))
+	if (is_followed(t, m))
 		return blocked(t, group, because, why);
 	list_fragments(m, fragments, sizeof(fragments));
 	return pf_why_set(why, -EAGAIN,
@@ -180,8 +175,24 @@ static int check_overlays(const struct gate *t, size_t group, struct pf_why *why
 	return 0;
 }
 
+/*
+ * A history of version 0 has each movement that can be recorded while there are pins, followed or not: by their stamps, later records are kept for them all the
+ * same. So who follows a group matters only if it cannot be, and only then the sources are read.
+ */
+static int must_record(struct gate *t, struct pf_branch *b, size_t group, struct pf_why *why)
+{
+	const struct pf_group_moves *m = &t->moves.v[group];
+
+	if (t->sources.n == 0)
+		return 0;
+	if (!t->tagged && m->rows.n)
+		return 1;
+	int r = pf_sources_reach(b, &t->history, &t->sources, why);
+	return r < 0 ? r : is_followed(t, m);
+}
+
 /* Which groups must be recorded. *any: some, and then all are that can be. */
-static int decide(struct gate *t, bool *any, struct pf_why *why)
+static int decide(struct gate *t, struct pf_branch *b, bool *any, struct pf_why *why)
 {
 	bool covered_any = false;
 
@@ -190,14 +201,15 @@ static int decide(struct gate *t, bool *any, struct pf_why *why)
 	if (!t->must)
 		return -ENOMEM;
 	for (size_t g = 0; g < t->moves.n; g++) {
-		const struct pf_group_moves *m = &t->moves.v[g];
-		uint64_t fragment;
 		bool covered;
-		int r = is_covered(t, m, &covered, why);
+		int r = is_covered(t, &t->moves.v[g], &covered, why);
 		if (r < 0)
 			return r;
 		covered_any |= covered;
-		t->must[g] = follower(t, m, &fragment) || (t->tagged && covered);
+		r = must_record(t, b, g, why);
+		if (r < 0)
+			return r;
+		t->must[g] = r || (t->tagged && covered);
 		*any |= t->must[g];
 	}
 	if (!*any && t->g->records && covered_any) {
@@ -317,6 +329,6 @@ int pf_gate(const struct pf_gate *g, struct pf_branch *b, const struct pf_operat
 	if (r == 0)
 		r = pf_sources_read(b, &x->base->pins, &t.history, &t.sources, why);
 	if (r == 0)
-		r = decide(&t, &any, why);
+		r = decide(&t, b, &any, why);
 	return r < 0 || !any ? r : record(&t, why);
 }

@@ -3,8 +3,8 @@
  * published. Each group of a Rewrite whose old fragments a pin follows must have its record in the resulting history of moved rows. It writes the records itself,
  * behind those that are there.
  *
- * Which fragments pins follow: with a history of version 0, or none, all, since it is judged by stamps; tagged, those that are reached from the
- * fragments of a pin's source.
+ * Which fragments pins follow: those of a pin's source, and where records moved their rows. With a history of version 0, or none, what is not followed is recorded
+ * as well where it can be: pins keep all later records of such a history, by their stamps.
  */
 #ifndef PF_GATE_H
 #define PF_GATE_H

@@ -186,6 +186,17 @@ static int ask(struct pf_branch *b, const struct pf_fri *f, struct pf_source *s,
 	return r < 0 || !tagged ? r : reach(f, &l, s);
 }
 
+static int untold(const struct pf_source *s, int r, const struct pf_why *inner, struct pf_why *why)
+{
+	char id[PF_UUID_TEXT];
+
+	if (r == -ENOMEM)
+		return r;
+	pf_uuid_format(&s->pin->id, id);
+	return pf_why_set(why, -EBUSY, "what pin %s of version %" PRIu64 " needs cannot be told: %s", id,
+			  s->pin->source_version, inner->text[0] ? inner->text : strerror(-r));
+}
+
 static struct pf_source *source_of(struct pf_sources *l, const struct pf_pin *p)
 {
 	struct pf_source *s = l->v;
@@ -207,21 +218,74 @@ int pf_sources_read(struct pf_branch *b, const struct pf_pins *pins, const struc
 	for (size_t i = 0; i < pins->n; i++) {
 		struct pf_source *s = source_of(&l, &pins->v[i]);
 		struct pf_why inner = PF_WHY_INIT;
-		char id[PF_UUID_TEXT];
 
 		if (s->n_pins++ > 0)
 			continue;
 		s->pin = &pins->v[i];
 		l.n++;
 		int r = ask(b, f, s, &inner);
-		if (r == -ENOMEM)
-			return r;
-		pf_uuid_format(&s->pin->id, id);
 		if (r < 0)
-			return pf_why_set(why, -EBUSY, "what pin %s of version %" PRIu64 " needs cannot be told: %s",
-					  id, s->pin->source_version, inner.text[0] ? inner.text : strerror(-r));
+			return untold(s, r, &inner, why);
 	}
 	*out = l;
 	l = (struct pf_sources){ NULL };
+	return 0;
+}
+
+static bool has_source(const struct pf_bitmap *reached, const struct pf_fri_record *record)
+{
+	for (size_t g = 0; g < record->n_groups; g++)
+		for (size_t i = 0; i < record->groups[g].n_from; i++)
+			if (pf_bitmap_has(reached, (uint32_t)record->groups[g].from[i].id))
+				return true;
+	return false;
+}
+
+static int add_destinations(struct pf_bitmap *reached, const struct pf_fri_record *record)
+{
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *set = NULL;
+	size_t n = 0;
+
+	for (size_t g = 0; g < record->n_groups; g++)
+		n += record->groups[g].n_to;
+	_cleanup_(pf_freep) uint32_t *ids = reallocarray(NULL, n + 1, sizeof(*ids));
+	if (!ids)
+		return -ENOMEM;
+	n = 0;
+	for (size_t g = 0; g < record->n_groups; g++)
+		for (size_t i = 0; i < record->groups[g].n_to; i++)
+			ids[n++] = (uint32_t)record->groups[g].to[i].id;
+	int r = pf_bitmap_from(ids, n, &set);
+	return r < 0 ? r : pf_bitmap_merge(reached, set);
+}
+
+/* Through a history of version 0, whose records stand in the order in which rows go through them. */
+static int reach_stamped(const struct pf_fri *f, const struct pf_pieces *l, struct pf_source *s)
+{
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *reached = NULL;
+	int r = pf_bitmap_from(l->id, l->n, &reached);
+
+	for (size_t i = 0; r == 0 && i < f->n_records; i++)
+		if (has_source(reached, &f->records[i]))
+			r = add_destinations(reached, &f->records[i]);
+	if (r == 0)
+		s->reached = STEAL(reached);
+	return r;
+}
+
+int pf_sources_reach(struct pf_branch *b, const struct pf_fri *f, struct pf_sources *l, struct pf_why *why)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		_cleanup_(pf_pieces_release) struct pf_pieces pieces = { NULL };
+		struct pf_why inner = PF_WHY_INIT;
+
+		if (l->v[i].reached)
+			continue;
+		int r = read_pieces(b, &l->v[i], &pieces, &inner);
+		if (r == 0)
+			r = reach_stamped(f, &pieces, &l->v[i]);
+		if (r < 0)
+			return untold(&l->v[i], r, &inner, why);
+	}
 	return 0;
 }

@@ -24,7 +24,7 @@ struct pf_source {
 	const struct pf_pin *pin; /* the first of them */
 	size_t n_pins;
 	bool *needs; /* for each record */
-	/* Its fragments, and where records that it needs moved their rows; NULL for a history of version 0, which is judged by stamps. */
+	/* Its fragments, and where records moved their rows; NULL for a history of version 0, which is judged by stamps, until pf_sources_reach. */
 	struct pf_bitmap *reached;
 };
 
@@ -41,5 +41,8 @@ void pf_sources_release(struct pf_sources *l);
  */
 int pf_sources_read(struct pf_branch *b, const struct pf_pins *pins, const struct pf_fri *f, struct pf_sources *out,
 		    struct pf_why *why);
+
+/* Find out for all of them what is reached through f, also if that is of version 0. Errors as above. */
+int pf_sources_reach(struct pf_branch *b, const struct pf_fri *f, struct pf_sources *l, struct pf_why *why);
 
 #endif
