@@ -100,9 +100,7 @@ static int check_file(const struct guard *g, const char *path, size_t i, struct 
 	unsigned bits = pf_retention_file(g->kept, i);
 
 	if (file->own) {
-		uint64_t version;
-		bool head = (bits & PF_KEPT_HEAD) && pf_clean_is_manifest(path + strlen(g->dir), &version);
-		if (!(bits & PF_KEPT_PIN) && !head)
+		if (!(bits & (PF_KEPT_PIN | PF_KEPT_HEAD)))
 			return 0;
 		struct first f = { PF_BUF_INIT };
 		int r = pf_retention_file_each(g->kept, i, see_reason, &f);

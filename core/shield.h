@@ -1,7 +1,8 @@
 /*
  * What must not be removed or changed while pins are held, asked file by file: the gateway's question (gateway/ in fs), where cleanup plans for a
- * whole table. A file is shielded if a pin's window on any line refers to it, or a version of another line than the one it lies in; so is the manifest of
- * each head, pins or not. Tables on which pins were never enabled have no shield.
+ * whole table. A file is shielded if a pin's window on any line refers to it, or a version of another line than the one it lies in. So is all that the
+ * heads refer to, pins or not: a pin begins on a head, at any moment and by any process, and finds whole what was shielded before it came. Tables on which pins
+ * were never enabled have no shield.
  *
  * Made after pf_lines_refresh, and of no use after the next one. Looked up by name: what a question costs does not depend on the size of the table.
  */
