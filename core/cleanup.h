@@ -26,6 +26,9 @@
 #include "lines.h"
 #include "lost.h"
 
+/* What the name of a manifest that was put aside begins with, in _versions/. */
+#define PF_CLEAN_LEFT ".tmp-removed-"
+
 enum pf_clean_class {
 	PF_CLEAN_MANIFEST,
 	PF_CLEAN_DATA, /* sidecars of blobs and temporary files of data among them, as Lance counts */

@@ -41,7 +41,6 @@ int pf_clean_is_manifest(const char *path, uint64_t *version);
 
 /* The same of one that a run of ours renamed. `name`: what it was called in _versions/. */
 int pf_clean_is_left(const char *path, uint64_t *version, const char **name);
-#define PF_CLEAN_LEFT ".tmp-removed-"
 
 /* When Lance stops looking: the rule of the listing, from the versions. `left_ns`: newest timestamp of versions whose removal is under way, INT64_MIN: none. */
 void pf_clean_cut(const struct pf_retention *r, const struct pf_survey *s, int64_t left_ns,

@@ -96,7 +96,8 @@ void fs_gateway_release(struct fs *fs)
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
-	conn->want |= conn->capable & (FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
+	/* A mode alone can say more than the access control list that it stands for. */
+	conn->want |= conn->capable & (FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE | FUSE_CAP_POSIX_ACL);
 	/* Lance links manifests whose pages the kernel would still have: what is published must have arrived. */
 	conn->want &= ~(unsigned)FUSE_CAP_WRITEBACK_CACHE;
 	fs_ready(userdata);
@@ -255,10 +256,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_
 
 static void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-	if (gate_owns(ino))
-		fuse_reply_err(req, ENODATA);
-	else
-		fs_op_getxattr(req, ino, name, size);
+	(gate_owns(ino) ? gate_op_getxattr : fs_op_getxattr)(req, ino, name, size);
 }
 
 static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
@@ -273,7 +271,7 @@ static void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 
 /*
  * What is missing is refused by the kernel, and must be: fallocate, copy_file_range (which becomes a read and a write), ioctl, setxattr. access is not
- * asked: the kernel checks modes.
+ * asked: the kernel checks modes and access control lists.
  */
 const struct fuse_lowlevel_ops fs_gateway_ops = {
 	.init = op_init,

@@ -113,6 +113,7 @@ void gate_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t 
 		gate_fail(req, "create", at.path, fd, &why);
 		return;
 	}
+	fi->direct_io = gate_is_direct(fi->flags);
 	fi->fh = (uintptr_t)f;
 	if (fuse_reply_create(req, &e, fi) < 0) {
 		gate_file_free(fs, f);
@@ -153,8 +154,15 @@ void gate_op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 void gate_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	const struct gate_file *f = (struct gate_file *)(uintptr_t)fi->fh;
+	struct pf_why why = PF_WHY_INIT;
+	struct gate_at at;
 	size_t done = 0;
 
+	int r = gate_may_write(req, ino, f->fd, &at, &why);
+	if (r < 0) {
+		gate_fail(req, "write", at.path, r, &why);
+		return;
+	}
 	while (done < size) {
 		ssize_t n = pwrite(f->fd, buf + done, size - done, off + (off_t)done);
 		if (n < 0 && errno == EINTR)
@@ -390,6 +398,17 @@ static int check_setattr(fuse_req_t req, const struct gate_at *at, const struct 
 	return to_set ? gate_may_change(req, at, st, why) : 0;
 }
 
+/* The file that the node is, and nothing that took its name. */
+static int open_node(struct fs *fs, const struct gate_at *at, int flags, int *fd, struct stat *st)
+{
+	*fd = gate_open(fs, at->path, flags);
+	if (*fd < 0)
+		return *fd;
+	if (fstat(*fd, st) < 0)
+		return -errno;
+	return at->number == FUSE_ROOT_ID || (st->st_dev == at->dev && st->st_ino == at->ino) ? 0 : -ESTALE;
+}
+
 void gate_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
 {
 	_cleanup_(closep) int fd = -1;
@@ -400,18 +419,14 @@ void gate_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_s
 
 	int r = gate_get(fs, ino, &at);
 	if (r == 0)
-		r = fd = gate_open(fs, at.path, O_PATH);
-	if (r >= 0)
-		r = fstat(fd, &st) < 0 ? -errno : 0;
-	if (r == 0 && ino != FUSE_ROOT_ID && (st.st_dev != at.dev || st.st_ino != at.ino))
-		r = -ESTALE;
+		r = open_node(fs, &at, O_PATH, &fd, &st);
 	if (r == 0)
 		r = check_setattr(req, &at, &st, to_set, &why);
 	if (r == 0) {
 		close(fd);
-		r = fd = gate_open(fs, at.path, (to_set & FUSE_SET_ATTR_SIZE ? O_WRONLY : O_RDONLY) | O_NONBLOCK);
+		r = open_node(fs, &at, (to_set & FUSE_SET_ATTR_SIZE ? O_WRONLY : O_RDONLY) | O_NONBLOCK, &fd, &st);
 	}
-	if (r >= 0)
+	if (r == 0)
 		r = apply(fd, attr, to_set);
 	if (r == 0)
 		r = fstat(fd, &st) < 0 ? -errno : 0;

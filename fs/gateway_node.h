@@ -85,10 +85,12 @@ int gate_open_parent(struct fs *fs, const char *path, const char **name);
 int gate_lstat(struct fs *fs, const char *path, struct stat *out);
 
 /*
- * gateway_rule.c: may it be removed, or replaced, or changed? 0, or what to refuse with, and why.
+ * gateway_rule.c: may it be removed, or replaced, or changed? 0, or what to refuse with, and why. gate_may_write: is what is open still to be written? *at: its
+ * node.
  */
 int gate_may_remove(fuse_req_t req, const struct gate_at *at, struct pf_why *why);
 int gate_may_change(fuse_req_t req, const struct gate_at *at, const struct stat *st, struct pf_why *why);
+int gate_may_write(fuse_req_t req, fuse_ino_t ino, int fd, struct gate_at *at, struct pf_why *why);
 int gate_may_make(const char *path, struct pf_why *why);
 
 /* gateway_link.c: publish the staged file as the manifest `path`. 0, or 1: it is to be linked as it is. */
@@ -102,6 +104,7 @@ void gate_fail(fuse_req_t req, const char *op, const char *path, int err, const 
 int gate_entry(fuse_req_t req, const char *path, const struct stat *st, bool created, struct fuse_entry_param *out);
 void gate_reply_entry(fuse_req_t req, const char *path, bool created);
 void gate_stat(struct fs *fs, const struct stat *st, struct stat *out);
+bool gate_is_direct(int flags);
 double gate_attr_timeout(const struct gate_name *name, const struct stat *st);
 
 void gate_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
@@ -114,6 +117,7 @@ void gate_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void gate_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 void gate_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void gate_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
+void gate_op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size);
 void gate_op_statfs(fuse_req_t req, fuse_ino_t ino);
 
 void gate_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "gateway_node.h"
@@ -327,6 +328,12 @@ static int open_node(fuse_req_t req, struct gate_at *at, int flags, struct pf_wh
 	return r;
 }
 
+/* Of these the kernel makes no shared mapping, whose bytes come when it likes: a write that is refused then had been seen by everybody. */
+bool gate_is_direct(int flags)
+{
+	return (flags & O_ACCMODE) == O_RDWR;
+}
+
 void gate_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = fs_of(req);
@@ -348,6 +355,7 @@ void gate_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	f->view = at.view;
 	/* Files under these names are written once: what the kernel has of them holds. Others are replaced, or written by others. */
 	fi->keep_cache = at.name.cls == GATE_MANIFEST || at.name.cls == GATE_OTHER;
+	fi->direct_io = gate_is_direct(fi->flags);
 	fi->fh = (uintptr_t)f;
 	if (fuse_reply_open(req, fi) < 0)
 		gate_file_free(fs, f);
@@ -404,6 +412,41 @@ void gate_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_fil
 	const struct gate_file *f = (struct gate_file *)(uintptr_t)fi->fh;
 
 	fuse_reply_err(req, (datasync ? fdatasync(f->fd) : fsync(f->fd)) < 0 ? errno : 0);
+}
+
+/* Access control lists of a file, which the kernel checks as it does modes; unless options say whose it is. */
+static ssize_t get_acl(struct fs *fs, fuse_ino_t ino, const char *name, char *buf, size_t size)
+{
+	char link[sizeof("/proc/self/fd/") + 3 * sizeof(int)];
+	struct gate_at at;
+
+	if ((strcmp(name, "system.posix_acl_access") != 0 && strcmp(name, "system.posix_acl_default") != 0) ||
+	    fs->opt.uid_text || fs->opt.gid_text || fs->opt.mode_text)
+		return -ENODATA;
+	int fd = gate_get(fs, ino, &at);
+	if (fd == 0)
+		fd = gate_open(fs, at.path, O_PATH);
+	if (fd < 0)
+		return fd;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	ssize_t n = getxattr(link, name, buf, size);
+	if (n < 0)
+		n = errno == EOPNOTSUPP ? -ENODATA : -errno;
+	close(fd);
+	return n;
+}
+
+void gate_op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	_cleanup_(pf_freep) char *buf = size ? malloc(size) : NULL;
+
+	ssize_t n = size && !buf ? -ENOMEM : get_acl(fs_of(req), ino, name, buf, size);
+	if (n < 0)
+		fuse_reply_err(req, (int)-n);
+	else if (size == 0)
+		fuse_reply_xattr(req, (size_t)n);
+	else
+		fuse_reply_buf(req, buf, (size_t)n);
 }
 
 void gate_op_statfs(fuse_req_t req, fuse_ino_t ino)

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "core/cleanup.h"
 #include "core/flags.h"
 #include "core/refs.h"
 
@@ -115,12 +116,27 @@ static int check_ref(struct fs *fs, const char *path, struct pf_why *why)
 			  refs.v[i].name, v->manifest->pins.n, id);
 }
 
-/* Uploads have a name of their own until they are whole, which no manifest names. */
+static const char *last_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Uploads have a name of their own until they are whole, which no manifest names: x#1 of object_store, .tmpABC of Lance. */
 static bool is_upload(const struct gate_at *at)
 {
-	const char *slash = strrchr(at->path, '/');
+	const char *name = last_name(at->path);
 
-	return at->created && strchr(slash ? slash + 1 : at->path, '#');
+	return at->created && (strchr(name, '#') || strncmp(name, ".tmp", 4) == 0);
+}
+
+/* A cleanup that goes past us puts manifests aside, and back if somebody came to need them. */
+static int check_aside(const char *path, struct pf_why *why)
+{
+	return strncmp(last_name(path), PF_CLEAN_LEFT, strlen(PF_CLEAN_LEFT)) == 0
+		       ? pf_why_set(why, -EBUSY, "a cleanup put this manifest aside: pinctl cleanup ends what it began")
+		       : 0;
 }
 
 int gate_may_remove(fuse_req_t req, const struct gate_at *at, struct pf_why *why)
@@ -129,7 +145,7 @@ int gate_may_remove(fuse_req_t req, const struct gate_at *at, struct pf_why *why
 	case GATE_ROOT:
 		return pf_why_set(why, -EPERM, "this is the table");
 	case GATE_VERSIONS:
-		return 0;
+		return check_aside(at->path, why);
 	case GATE_REF:
 		return check_ref(fs_of(req), at->path, why);
 	default:
@@ -144,9 +160,30 @@ int gate_may_change(fuse_req_t req, const struct gate_at *at, const struct stat 
 	/* Under another name, it may be one that must not. */
 	if (S_ISREG(st->st_mode) && st->st_nlink > 1)
 		return pf_why_set(why, -EPERM, "this file has other names, by which it may be needed as it is");
-	if (at->name.cls == GATE_OTHER && !is_upload(at))
-		return check_shield(req, at, why);
-	return 0;
+	switch (at->name.cls) {
+	case GATE_VERSIONS:
+		return check_aside(at->path, why);
+	case GATE_REF:
+		return check_ref(fs_of(req), at->path, why);
+	default:
+		return is_upload(at) ? 0 : check_shield(req, at, why);
+	}
+}
+
+/* At each write: under the name that it was opened by, or another one since, it may be needed by now. */
+int gate_may_write(fuse_req_t req, fuse_ino_t ino, int fd, struct gate_at *at, struct pf_why *why)
+{
+	struct stat st, named;
+
+	int r = gate_get(fs_of(req), ino, at);
+	if (r == 0 && fstat(fd, &st) < 0)
+		r = -errno;
+	if (r < 0 || st.st_nlink == 0)
+		return r;
+	r = gate_lstat(fs_of(req), at->path, &named);
+	if (r == -ENOENT || (r == 0 && (named.st_dev != st.st_dev || named.st_ino != st.st_ino)))
+		return pf_why_set(why, -EPERM, "this file has another name by now, by which it may be needed as it is");
+	return r < 0 ? r : gate_may_change(req, at, &st, why);
 }
 
 int gate_may_make(const char *path, struct pf_why *why)
