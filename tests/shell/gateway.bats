@@ -3,83 +3,7 @@
 # shellcheck disable=SC2154,SC2030,SC2031,SC2034,SC2012,SC2013 # of run; each test is a subshell; MNT is of lib; names are Lance's, without spaces
 
 load lib
-
-# Manifests of versions 6, 7 and 8.
-V6=18446744073709551609.manifest
-V7=18446744073709551608.manifest
-V8=18446744073709551607.manifest
-
-# The table as it was at version 5; pins are enabled by 6, a pin on that is registered by 7; 8, as Lance wrote it, waits beside.
-setup() {
-	lib_setup
-	copy_table
-	mv "$TABLE/_versions/$V8" "$DIR/next"
-	rm "$TABLE/_versions/$V7" "$TABLE/_versions/$V6"
-	pinctl -d "$TABLE" enable --apply >/dev/null
-	ID=$(pinctl -d "$TABLE" register "$T" 2>/dev/null)
-}
-
-teardown() {
-	lib_teardown
-}
-
-open_gateway() {
-	MNT=$TABLE
-	start "$@" "$TABLE" "$TABLE"
-	P=$TABLE/.pinfs/pins
-}
-
-# call CALL ARGUMENT...: the name of the errno, or what the call of Python's os returned.
-call() {
-	python3 - "$@" <<-'END'
-		import ctypes, errno, fcntl, os, sys
-		def falloc(path):
-		    f = os.open(path, os.O_RDWR)
-		    os.posix_fallocate(f, 0, 1 << 20)
-		def copy_range(a, b):
-		    os.copy_file_range(os.open(a, os.O_RDONLY), os.open(b, os.O_WRONLY), 10)
-		def trunc_open(path):
-		    os.close(os.open(path, os.O_WRONLY | os.O_TRUNC))
-		def write_open(path):
-		    os.close(os.open(path, os.O_RDWR))
-		def append_open(path):
-		    os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
-		def immutable(path):
-		    fcntl.ioctl(os.open(path, os.O_RDONLY), 0x40086602, b"\x10\0\0\0\0\0\0\0")
-		def exchange(a, b):
-		    libc = ctypes.CDLL(None, use_errno=True)
-		    if libc.renameat2(-100, a.encode(), -100, b.encode(), 2) < 0:
-		        raise OSError(ctypes.get_errno(), "renameat2")
-		def create(path):
-		    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-		name, *words = sys.argv[1:]
-		words = [int(w, 8) if w.startswith("0o") else w for w in words]
-		try:
-		    print((globals().get(name) or getattr(os, name))(*words))
-		except OSError as e:
-		    print(errno.errorcode[e.errno])
-	END
-}
-
-# no ERRNO PATTERN CALL ARGUMENT...: it fails like that, and last_status says why.
-no() {
-	local errno=$1 pattern=$2
-	shift 2
-	same "$(call "$@")" "$errno"
-	has "$(status_line)" "^[0-9T:.-]+Z $errno .*$pattern"
-}
-
-# stage NAME: the waiting version, as a client stages it.
-stage() {
-	cp "$DIR/next" "$TABLE/_versions/$1"
-}
-
-# all PATTERN: each version that is there has the pin's window whole.
-window_whole() {
-	run pinctl -d "$TABLE" check
-	same "$status" 0
-	pinctl -d "$TABLE" confirm "$ID" >/dev/null
-}
+load gateway_lib
 
 # bytes_that_differ A B: their number; both are as long.
 bytes_that_differ() {
@@ -197,27 +121,12 @@ bytes_that_differ() {
 # --- what pins need ---
 
 @test "what a pin needs is removed, moved, replaced or changed by nobody" {
-	local f
 	open_gateway
 	: >"$TABLE/data/new.lance"
-	for f in $(cut -f 3 "$TABLE/.pinfs/retention/files" | grep -v '^_versions'); do
-		f=$TABLE/$f
-		no EBUSY "$ID" unlink "$f"
-		no EBUSY "$ID" rename "$f" "$TABLE/data/other.lance"
-		no EBUSY "$ID" rename "$f" "$TABLE/other"
-		no EBUSY "$ID" replace "$TABLE/data/new.lance" "$f"
-		no EPERM 'second names' link "$f" "$TABLE/data/other.lance"
-		no EBUSY "$ID" write_open "$f"
-		no EBUSY "$ID" append_open "$f"
-		no EBUSY "$ID" trunc_open "$f"
-		no EBUSY "$ID" truncate "$f" 0o0
-		no EBUSY "$ID" chmod "$f" 0o777
-		no EBUSY "$ID" utime "$f"
-		no EBUSY "$ID" falloc "$f"
-		no EBUSY "$ID" copy_range "$TABLE/data/new.lance" "$f"
-		same "$(call exchange "$TABLE/data/new.lance" "$f")" EINVAL
-		same "$(call immutable "$f")" ENOTTY
-	done
+	needed data _deletions _transactions
+	run "$BATS_TEST_DIRNAME/assault" "$TABLE" "$TABLE/data/new.lance" "${FILES[@]}"
+	same "$status: $output" '0: '
+	no EBUSY "$ID" unlink "${FILES[0]}"
 	no EBUSY "$ID" unlink "$TABLE/_versions/$V6"
 	no EPERM 'stay where they are' rename "$TABLE/data" "$TABLE/gone"
 	no EPERM 'owner and mode stay' chmod "$TABLE/data" 0o0
