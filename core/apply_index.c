@@ -128,26 +128,6 @@ int pf_apply_retain_indices(struct pf_next *x, const struct pf_schema *s, struct
 	return r;
 }
 
-/* The fragments whose rows came to be in `fragment`, one step or many back. */
-static int add_ancestors(const struct pf_fri *f, uint64_t fragment, struct pf_numbers *out)
-{
-	size_t done = out->n;
-	int r = 0;
-
-	for (uint64_t at = fragment;; at = out->v[done++]) {
-		for (size_t g = 0; r == 0 && g < f->n_groups; g++) {
-			bool makes = false;
-			for (size_t i = 0; i < f->groups[g].n_to; i++)
-				makes |= f->groups[g].to[i].id == at;
-			for (size_t i = 0; makes && r == 0 && i < f->groups[g].n_from; i++)
-				if (!pf_numbers_has(out, f->groups[g].from[i].id))
-					r = pf_numbers_add(out, f->groups[g].from[i].id);
-		}
-		if (r < 0 || done == out->n)
-			return r;
-	}
-}
-
 static bool is_mentioned(const struct pf_fri *f, uint64_t fragment)
 {
 	for (size_t g = 0; g < f->n_groups; g++) {
@@ -208,7 +188,7 @@ static int withdraw_one(const struct withdrawal *w, size_t i, bool *emptied, str
 		r = pf_numbers_add(&gone, w->l->v[k].fragment);
 		size_t before = gone.n;
 		if (r == 0 && w->history)
-			r = add_ancestors(w->history, w->l->v[k].fragment, &gone);
+			r = pf_fri_ancestors(w->history, w->l->v[k].fragment, &gone);
 		/* Only those that are no more: a fragment that is there answers for itself. */
 		for (size_t at = before; at < gone.n;) {
 			if (pf_roster_find(&w->x->roster, gone.v[at]))
@@ -298,6 +278,21 @@ static bool has_uuid(const struct pf_indices *l, const char *uuid)
 	return false;
 }
 
+/* Readers take the columns before those that are only carried for its keys. */
+static bool covers_the_last(const struct pf_index *index)
+{
+	size_t keys = index->n_fields - index->n_covering;
+
+	for (size_t i = 0; i < index->n_covering; i++) {
+		if (index->covering[i] != index->fields[keys + i])
+			return false;
+		for (size_t k = 0; k < i; k++)
+			if (index->covering[k] == index->covering[i])
+				return false;
+	}
+	return true;
+}
+
 static int check_new(const struct pf_apply *a, const struct pf_index *index, const struct pf_schema *s,
 		     struct pf_why *why)
 {
@@ -314,6 +309,10 @@ static int check_new(const struct pf_apply *a, const struct pf_index *index, con
 					  index->uuid, index->fields[i]);
 	if (index->n_covering >= index->n_fields)
 		return pf_why_set(why, -EINVAL, "index %s only carries columns, and is keyed on none", index->uuid);
+	if (!covers_the_last(index))
+		return pf_why_set(why, -EINVAL,
+				  "index %s does not name the columns that it only carries last, each once",
+				  index->uuid);
 	if (index->has_base)
 		return 0;
 	int r = pf_buf_addf(&dir, "%s_indices/%s", pf_branch_dir(a->branch), index->uuid);

@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 
+#include "key_filter.h"
 #include "lance.pb-c.h"
-#include "text.h"
 
 #define OPERATIONS 16
 
@@ -232,21 +232,49 @@ static bool is_ngram(const struct pf_index *x)
 	return n >= sizeof(end) - 1 && strcmp(x->details_type + n - (sizeof(end) - 1), end) == 0;
 }
 
-/* w: an index whose rows were moved meanwhile can only follow them by a record. */
+/* Does the index have rows of the group, under the fragments that these were made from by recorded compactions, too? */
+static int has_rows_of(const struct pf_fri *f, const struct pf_rewrite_group *g, const struct pf_bitmap *b)
+{
+	_cleanup_(pf_numbers_release) struct pf_numbers ids = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < g->from.n; i++)
+		r = pf_fri_ancestors(f, g->from.v[i].id, &ids);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ids.n; i++)
+		if (pf_bitmap_has(b, (uint32_t)ids.v[i]))
+			return 1;
+	return 0;
+}
+
+/*
+ * w: an index whose rows were moved meanwhile can only follow them by a record, and one of n-grams not even so. A record of version 0 is one of the
+ * whole compaction, or none.
+ */
 static int index_over_rewrite(const struct pair *p)
 {
+	const struct pf_fri *history = p->view->history;
+	bool tagged = history && history->index_version != 0, all = p->theirs->n_groups > 0;
+
+	for (size_t g = 0; g < p->theirs->n_groups; g++)
+		all = all && is_recorded(history, &p->theirs->groups[g]);
 	for (size_t i = 0; i < p->ours->new_indices.n; i++) {
 		_cleanup_(pf_bitmap_freep) struct pf_bitmap *b = NULL;
 		const struct pf_index *x = &p->ours->new_indices.v[i];
 		int r = bitmap_of(x, &b, p->why);
 		if (r < 0)
 			return r;
-		for (size_t g = 0; g < p->theirs->n_groups; g++) {
-			bool recorded = is_recorded(p->view->history, &p->theirs->groups[g]);
-			if (!b && !recorded)
+		if (!b && (tagged || !all))
+			return PF_RETRYABLE;
+		for (size_t g = 0; b && g < p->theirs->n_groups; g++) {
+			const struct pf_rewrite_group *group = &p->theirs->groups[g];
+			bool recorded = tagged ? is_recorded(history, group) : all;
+			if (count_covered(group, b) > 0 && (!recorded || is_ngram(x)))
 				return PF_RETRYABLE;
-			if (b && count_covered(&p->theirs->groups[g], b) > 0 && (!recorded || is_ngram(x)))
-				return PF_RETRYABLE;
+			r = recorded && !tagged && is_ngram(x) ? has_rows_of(history, group, b) : 0;
+			if (r != 0)
+				return r < 0 ? r : PF_RETRYABLE;
 		}
 	}
 	return PF_ALLOWED;
@@ -304,64 +332,17 @@ static int keys_over_append(const struct pair *p)
 	return p->ours->has_filter ? PF_RETRYABLE : PF_ALLOWED;
 }
 
-struct filter {
-	struct pf_span fields;
-	bool exact;
-	struct pf_numbers hashes;
-};
-
-static int read_filter(struct pf_span message, struct filter *out, struct pf_why *why)
-{
-	struct pf_message walk, inner;
-	struct pf_member m, h;
-	int r;
-
-	pf_message_init(&walk, message);
-	while ((r = pf_message_next(&walk, &m, why)) > 0) {
-		if (m.number == LANCE__KEY_FILTER__FIELD__FIELD_IDS && m.type == PF_WIRE_LEN)
-			out->fields = m.value;
-		if (m.number != LANCE__KEY_FILTER__FIELD__EXACT || m.type != PF_WIRE_LEN)
-			continue;
-		out->exact = true;
-		pf_message_init(&inner, m.value);
-		while ((r = pf_message_next(&inner, &h, why)) > 0)
-			if (h.number == LANCE__KEY_FILTER__EXACT__FIELD__KEY_HASHES &&
-			    (r = pf_member_numbers(&h, &out->hashes, why)) < 0)
-				return r;
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
-/* Keys that both insert. Bloom filters are not looked into: they may meet. */
-static int keys_over_keys(const struct pair *p)
-{
-	struct filter a = { .exact = false }, b = { .exact = false };
-	int r = read_filter(p->ours->filter, &a, p->why);
-
-	if (r == 0)
-		r = read_filter(p->theirs->filter, &b, p->why);
-	if (r == 0 && (!pf_span_eq(a.fields, b.fields) || !a.exact || !b.exact))
-		r = PF_RETRYABLE;
-	if (r == 0 && b.hashes.n)
-		qsort(b.hashes.v, b.hashes.n, sizeof(*b.hashes.v), cmp_u64);
-	for (size_t i = 0; r == 0 && b.hashes.n && i < a.hashes.n; i++)
-		if (bsearch(&a.hashes.v[i], b.hashes.v, b.hashes.n, sizeof(*b.hashes.v), cmp_u64))
-			r = PF_RETRYABLE;
-	pf_numbers_release(&a.hashes);
-	pf_numbers_release(&b.hashes);
-	return r;
-}
-
 /* u of Update */
 static int update_over_update(const struct pair *p)
 {
-	int r = PF_ALLOWED;
+	int r = 0;
 
+	/* Keys that both insert. */
 	if (p->ours->has_filter)
-		r = p->theirs->has_filter ? keys_over_keys(p) : PF_RETRYABLE;
-	return r == PF_ALLOWED ? share_fragments(p) : r;
+		r = p->theirs->has_filter ? pf_key_filters_meet(p->ours->filter, p->theirs->filter, p->why) : 1;
+	if (r < 0)
+		return r;
+	return r ? PF_RETRYABLE : share_fragments(p);
 }
 
 /* q */

@@ -252,3 +252,22 @@ int pf_fri_read(struct pf_store *st, const char *dir, const struct pf_manifest *
 	r = pf_fri_read_entry(base, &file->r, x, out, &inner);
 	return r < 0 ? pf_why_set(why, r, "%s: %s", m->name, inner.text) : 0;
 }
+
+int pf_fri_ancestors(const struct pf_fri *f, uint64_t fragment, struct pf_numbers *out)
+{
+	size_t done = out->n;
+	int r = 0;
+
+	for (uint64_t at = fragment;; at = out->v[done++]) {
+		for (size_t g = 0; r == 0 && g < f->n_groups; g++) {
+			bool makes = false;
+			for (size_t i = 0; i < f->groups[g].n_to; i++)
+				makes |= f->groups[g].to[i].id == at;
+			for (size_t i = 0; makes && r == 0 && i < f->groups[g].n_from; i++)
+				if (!pf_numbers_has(out, f->groups[g].from[i].id))
+					r = pf_numbers_add(out, f->groups[g].from[i].id);
+		}
+		if (r < 0 || done == out->n)
+			return r;
+	}
+}

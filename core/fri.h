@@ -9,6 +9,7 @@
 #define PF_FRI_H
 
 #include "index.h"
+#include "message.h"
 #include "rowaddr.h"
 
 struct pf_digest {
@@ -112,6 +113,9 @@ int pf_fri_decode(struct pf_buf *content, int32_t index_version, struct pf_fri *
  * at most one.
  */
 const struct pf_fri_source *pf_fri_source_of(const struct pf_fri *f, uint32_t fragment, size_t from);
+
+/* Append the fragments whose rows came to be in `fragment`, one step or many back, without those that *out has already. */
+int pf_fri_ancestors(const struct pf_fri *f, uint64_t fragment, struct pf_numbers *out);
 
 /* A row that no longer exists: no fragment has the id 2^32-1. */
 #define PF_ROW_GONE UINT64_MAX

@@ -22,6 +22,7 @@ void pf_index_release(struct pf_index *x)
 {
 	free(x->name);
 	free(x->fields);
+	free(x->covering);
 	free(x->details_type);
 	pf_buf_release(&x->bitmap);
 }
@@ -80,30 +81,30 @@ static int take_uuid(struct pf_wire *w, const struct pf_field *f, struct pf_inde
 	return 0;
 }
 
-static int add_column(struct pf_index *x, uint64_t v)
+static int add_column(int32_t **list, size_t *n, uint64_t v)
 {
-	int32_t *fields = reallocarray(x->fields, x->n_fields + 1, sizeof(*fields));
+	int32_t *more = reallocarray(*list, *n + 1, sizeof(*more));
 
-	if (!fields)
+	if (!more)
 		return -ENOMEM;
-	x->fields = fields;
-	fields[x->n_fields++] = (int32_t)v;
+	*list = more;
+	more[(*n)++] = (int32_t)v;
 	return 0;
 }
 
 /* Writers pack them; a reader must take them one by one too. */
-static int take_columns(struct pf_wire *w, const struct pf_field *f, struct pf_index *x, struct pf_why *why)
+static int take_columns(struct pf_wire *w, const struct pf_field *f, int32_t **list, size_t *n, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT;
 
 	if (f->type == PF_WIRE_VARINT)
-		return add_column(x, f->num);
+		return add_column(list, n, f->num);
 	int r = take_bytes(w, f, &raw, why);
 	for (size_t at = 0; r >= 0 && at < raw.len; at += (size_t)r) {
 		uint64_t v;
 
 		r = pf_wire_varint(raw.data + at, raw.len - at, f->value + at, &v, why);
-		if (r > 0 && add_column(x, v) < 0)
+		if (r > 0 && add_column(list, n, v) < 0)
 			return -ENOMEM;
 	}
 	return r < 0 ? r : 0;
@@ -163,21 +164,6 @@ static int take_u32(const struct pf_field *f, uint32_t *out, struct pf_why *why)
 	return r;
 }
 
-/* How many numbers there are, packed or not. */
-static int count_covering(struct pf_wire *w, const struct pf_field *f, struct pf_index *x, struct pf_why *why)
-{
-	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT;
-
-	if (f->type == PF_WIRE_VARINT) {
-		x->n_covering++;
-		return 0;
-	}
-	int r = take_bytes(w, f, &raw, why);
-	for (size_t i = 0; r == 0 && i < raw.len; i++)
-		x->n_covering += (raw.data[i] & 0x80) == 0;
-	return r;
-}
-
 static int take_member(struct pf_wire *w, const struct pf_field *f, struct pf_index *x, struct pf_why *why)
 {
 	uint32_t v = 0;
@@ -187,7 +173,7 @@ static int take_member(struct pf_wire *w, const struct pf_field *f, struct pf_in
 	case LANCE__INDEX_METADATA__FIELD__UUID:
 		return take_uuid(w, f, x, why);
 	case LANCE__INDEX_METADATA__FIELD__FIELDS:
-		return take_columns(w, f, x, why);
+		return take_columns(w, f, &x->fields, &x->n_fields, why);
 	case LANCE__INDEX_METADATA__FIELD__NAME:
 		return take_text(w, f, &x->name, why);
 	case LANCE__INDEX_METADATA__FIELD__DATASET_VERSION:
@@ -206,7 +192,7 @@ static int take_member(struct pf_wire *w, const struct pf_field *f, struct pf_in
 		x->has_created_at = true;
 		return pf_wire_u64(f, &x->created_at, why);
 	case LANCE__INDEX_METADATA__FIELD__COVERING_FIELDS:
-		return count_covering(w, f, x, why);
+		return take_columns(w, f, &x->covering, &x->n_covering, why);
 	case LANCE__INDEX_METADATA__FIELD__FILES:
 		return take_size(w, f, x, why);
 	case LANCE__INDEX_METADATA__FIELD__BASE_ID:

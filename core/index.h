@@ -16,7 +16,8 @@ struct pf_index {
 	char *name;
 	int32_t *fields;
 	size_t n_fields;   /* the columns it is keyed on, then those that it only carries */
-	size_t n_covering; /* how many of the latter */
+	int32_t *covering; /* the latter again: a writer may say something else */
+	size_t n_covering;
 	uint64_t dataset_version;
 	bool has_bitmap;	   /* the field is there and not empty */
 	struct pf_buf bitmap;	   /* as stored; pf_bitmap_decode */

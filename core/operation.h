@@ -59,6 +59,7 @@ struct pf_operation {
 	struct pf_buf schema_metadata; /* Overwrite, Merge: as fields of a manifest; Lance writes none */
 	bool keeps_nulls;	       /* Merge, Project: preserves_nullability */
 	struct pf_map_edit config, table_metadata, schema_edit; /* UpdateConfig; config: Overwrite, too */
+	bool has_old_config, has_new_config; /* UpdateConfig: said in the form of before, or in that of now */
 	struct pf_field_edit {
 		int32_t field;
 		struct pf_map_edit map;

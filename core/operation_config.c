@@ -128,7 +128,13 @@ int pf_operation_take_config(void *arg, const struct pf_member *m, struct pf_why
 {
 	struct pf_operation *o = arg;
 	struct pf_map_entry *entry;
+	bool is_old = m->number <= LANCE__TRANSACTION__UPDATE_CONFIG__FIELD__FIELD_METADATA,
+	     is_new = !is_old && m->number <= LANCE__TRANSACTION__UPDATE_CONFIG__FIELD__FIELD_METADATA_UPDATES;
 
+	if ((is_old && o->has_new_config) || (is_new && o->has_old_config))
+		return pf_why_set(why, -EBADMSG, "it says what to change in the old form and in the new one");
+	o->has_old_config |= is_old;
+	o->has_new_config |= is_new;
 	switch (m->number) {
 	case LANCE__TRANSACTION__UPDATE_CONFIG__FIELD__UPSERT_VALUES:
 		return pf_map_add(&o->config, m, why);

@@ -88,12 +88,26 @@ static void put_columns(struct pf_buf *b)
 }
 
 /* NAME:FIELD:FRAGMENTS. The uuid is made of the name. */
+/* Numbers below 10, joined by slashes. */
+static void put_columns_of(struct pf_buf *b, uint32_t number, const char *text)
+{
+	uint8_t v[8];
+	size_t n = 0;
+
+	for (; text && *text; text++)
+		if (*text != '/')
+			v[n++] = (uint8_t)(*text - '0');
+	if (n)
+		assert_int_equal(pf_wire_put_bytes(b, number, v, n), 0);
+}
+
 static void put_index(struct pf_buf *b, uint32_t number, char *text)
 {
-	_cleanup_(pf_buf_release) struct pf_buf index = PF_BUF_INIT, id = PF_BUF_INIT, bitmap = PF_BUF_INIT;
+	_cleanup_(pf_buf_release) struct pf_buf index = PF_BUF_INIT, id = PF_BUF_INIT, bitmap = PF_BUF_INIT,
+						details = PF_BUF_INIT;
 	_cleanup_(pf_bitmap_freep) struct pf_bitmap *set = NULL;
 	char *save, *name = strtok_r(text, ":", &save), *field = strtok_r(NULL, ":", &save),
-		    *fragments = strtok_r(NULL, ":", &save);
+		    *fragments = strtok_r(NULL, ":", &save), *carried = strtok_r(NULL, ":", &save);
 	uint8_t uuid[16] = "index           ";
 	uint32_t v[16];
 	size_t n = 0;
@@ -101,10 +115,7 @@ static void put_index(struct pf_buf *b, uint32_t number, char *text)
 	memcpy(uuid + 6, name, strlen(name) < 10 ? strlen(name) : 10);
 	assert_int_equal(pf_wire_put_bytes(&id, 1, uuid, 16), 0);
 	put_buf(&index, 1, &id);
-	if (field) {
-		const uint8_t one[] = { (uint8_t)atoi(field) };
-		assert_int_equal(pf_wire_put_bytes(&index, 2, one, 1), 0);
-	}
+	put_columns_of(&index, 2, field);
 	put_text(&index, 3, name);
 	for (char *f = fragments ? strtok_r(fragments, ",", &save) : NULL; f && *f != '-';
 	     f = strtok_r(NULL, ",", &save))
@@ -114,6 +125,11 @@ static void put_index(struct pf_buf *b, uint32_t number, char *text)
 		assert_int_equal(pf_bitmap_encode(set, &bitmap), 0);
 		put_buf(&index, 5, &bitmap);
 	}
+	if (strncmp(name, "ngram", 5) == 0) {
+		put_text(&details, 1, "/lance.table.NGramIndexDetails");
+		put_buf(&index, 6, &details);
+	}
+	put_columns_of(&index, 11, carried);
 	put_buf(b, number, &index);
 }
 
@@ -163,6 +179,9 @@ static void put_config(struct pf_buf *b, char c, const char *rest)
 		break;
 	case 'R':
 		put_edit(b, 6, rest, true, true);
+		break;
+	case 'o':
+		put_edit(b, 1, rest, true, false);
 		break;
 	case 't':
 		put_edit(b, 7, rest, true, false);

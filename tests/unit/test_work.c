@@ -164,6 +164,11 @@ static void bad_work_changes_nothing(void **state)
 	want_refusal(&w, "Rewrite g1,9", -EINVAL, "fragment 9, which is not there");
 	want_refusal(&w, "CreateIndex nx:7:1", -EINVAL, "id 7, which is not there");
 	want_refusal(&w, "CreateIndex nx:0:1", -EINVAL, "index files");
+	want_refusal(&w, "CreateIndex nx:0/1:1:0/1", -EINVAL, "is keyed on none");
+	want_refusal(&w, "CreateIndex nx:0/1:1:0", -EINVAL, "only carries last");
+	want_refusal(&w, "CreateIndex nx:0/1/2:1:2/1", -EINVAL, "only carries last");
+	want_refusal(&w, "CreateIndex nx:0/1/1:1:1/1", -EINVAL, "each once");
+	want_refusal(&w, "CreateIndex nx:0/1/2:1:1/2", -EINVAL, "index files");
 	want_refusal(&w, "CreateIndex r__lance_frag_reuse", -EOPNOTSUPP, "history of moved rows");
 	want_refusal(&w, "Merge c m1 m2", -EINVAL, "lacks fragment 3");
 	want_refusal(&w, "Project", -EINVAL, "no schema");
