@@ -42,7 +42,7 @@ GROUPS = {
         detached commit, shallow clone, a version that is not there, cleanup of what is old
     """,
 }
-GROUPS = {group: re.split(r",\s*", names.strip()) for group, names in GROUPS.items()}
+GROUPS = {group: " ".join(names.split()).split(", ") for group, names in GROUPS.items()}
 # What a release has no words for, or refuses by itself.
 OTHER_FORMAT = {"append of another format"}
 REPLACEMENT = {"replace data", "replace indexed data"}
