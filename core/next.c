@@ -332,22 +332,32 @@ static int read_from(struct pf_next *x, struct pf_why *why)
 	return r;
 }
 
-int pf_next_init(struct pf_next *x, struct pf_store *st, const struct pf_manifest *base, const struct pf_manifest *from,
-		 struct pf_why *why)
+int pf_next_init_staged(struct pf_next *x, struct pf_store *st, const struct pf_manifest *base,
+			const struct pf_manifest *staged, struct pf_why *why)
 {
-	*x = (struct pf_next){ .base = base, .from = from ? from : base, .version = base->version + 1 };
-	int r = pf_flags_committable(base, why);
-	if (r == 0 && from)
-		r = pf_flags_committable(from, why);
-	if (r == 0)
-		r = pf_manifest_reopen(st, x->from, &x->file, why);
-	x->stable = x->from->reader_flags & PF_FLAG_STABLE_ROW_IDS;
-	x->sticky = base->writer_flags & PF_FLAGS_STICKY;
+	*x = (struct pf_next){
+		.base = base,
+		.from = staged,
+		.version = base->version + 1,
+		.stable = staged->reader_flags & PF_FLAG_STABLE_ROW_IDS,
+		.sticky = base->writer_flags & PF_FLAGS_STICKY,
+	};
+	int r = pf_manifest_reopen(st, staged, &x->file, why);
 	if (r == 0)
 		r = read_from(x, why);
 	if (r < 0)
 		pf_next_release(x);
 	return r;
+}
+
+int pf_next_init(struct pf_next *x, struct pf_store *st, const struct pf_manifest *base, const struct pf_manifest *from,
+		 struct pf_why *why)
+{
+	*x = (struct pf_next){ 0 };
+	int r = pf_flags_committable(base, why);
+	if (r == 0 && from)
+		r = pf_flags_committable(from, why);
+	return r < 0 ? r : pf_next_init_staged(x, st, base, from ? from : base, why);
 }
 
 /* Ids are in order and each stands once. Fragments without a live row go, as Lance drops them. */
@@ -520,6 +530,30 @@ int pf_next_finish(struct pf_next *x, struct pf_splice *splice, uint64_t *writer
 		r = set_u64(x, LANCE__MANIFEST__FIELD__NEXT_ROW_ID, x->next_row_id, x->next_row_id);
 	if (r == 0)
 		r = set_u64(x, LANCE__MANIFEST__FIELD__VERSION_AUX_DATA, false, 0);
+	if (r == 0)
+		r = make_section(x, &s);
+	if (r == 0)
+		r = make_patches(x, &s);
+	if (r < 0)
+		return r;
+	*splice = s;
+	*writer_flags = writer;
+	return 0;
+}
+
+int pf_next_finish_staged(struct pf_next *x, struct pf_splice *splice, uint64_t *writer_flags)
+{
+	uint64_t reader = x->from->reader_flags, writer = x->from->writer_flags;
+	struct pf_splice s = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < x->n_entries; i++)
+		if (strcmp(x->entries[i].x.name, PF_FRI_NAME) == 0 && x->entries[i].x.index_version != 0) {
+			reader |= PF_FLAG_TAGGED_FRI;
+			writer |= PF_FLAG_TAGGED_FRI;
+		}
+	if (reader != x->from->reader_flags)
+		r = set_u64(x, LANCE__MANIFEST__FIELD__READER_FEATURE_FLAGS, true, reader);
 	if (r == 0)
 		r = make_section(x, &s);
 	if (r == 0)

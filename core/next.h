@@ -57,6 +57,12 @@ struct pf_next {
  */
 int pf_next_init(struct pf_next *x, struct pf_store *st, const struct pf_manifest *base, const struct pf_manifest *from,
 		 struct pf_why *why);
+/*
+ * The same towards a successor that somebody else has made already, `staged`: only its index entries are to be changed, and features that we do not maintain
+ * are its maker's business.
+ */
+int pf_next_init_staged(struct pf_next *x, struct pf_store *st, const struct pf_manifest *base,
+			const struct pf_manifest *staged, struct pf_why *why);
 void pf_next_release(struct pf_next *x);
 
 /* Move the bytes of b into x, which keeps them as long as it lives. *out: where they are. */
@@ -96,5 +102,8 @@ int pf_next_set_bitmap(struct pf_next *x, size_t i, const struct pf_bitmap *b, s
  *   -EOPNOTSUPP  no fragment id, or no row id, is left
  */
 int pf_next_finish(struct pf_next *x, struct pf_splice *splice, uint64_t *writer_flags, struct pf_why *why);
+
+/* The same after pf_next_init_staged: fragments, counters and flags stay as they were made, but for the flag that a tagged history needs. */
+int pf_next_finish_staged(struct pf_next *x, struct pf_splice *splice, uint64_t *writer_flags);
 
 #endif
