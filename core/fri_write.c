@@ -81,6 +81,26 @@ int pf_fri_put_transition(const struct pf_move *v, struct pf_buf *content)
 				   PF_SPAN_OF(&b));
 }
 
+int pf_fri_coverage(const struct pf_fri *f, size_t first, struct pf_bitmap **out)
+{
+	size_t n = 0;
+
+	for (size_t g = first; g < f->n_groups; g++)
+		n += f->groups[g].n_to + f->groups[g].n_from;
+	_cleanup_(pf_freep) uint32_t *ids = reallocarray(NULL, n + 1, sizeof(*ids));
+	if (!ids)
+		return -ENOMEM;
+	n = 0;
+	for (size_t g = first; g < f->n_groups; g++) {
+		const struct pf_fri_group *group = &f->groups[g];
+		for (size_t i = 0; i < group->n_to; i++)
+			ids[n++] = (uint32_t)group->to[i].id;
+		for (size_t i = 0; f->index_version != 0 && i < group->n_from; i++)
+			ids[n++] = (uint32_t)group->from[i].id;
+	}
+	return pf_bitmap_from(ids, n, out);
+}
+
 /* The last occurrence of a field that has a length, in a message that was decoded before; none: empty. */
 static int find(struct pf_span message, uint32_t number, struct pf_span *out, struct pf_why *why)
 {

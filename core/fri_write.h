@@ -23,6 +23,11 @@ int pf_fri_put_version(uint64_t stamp, const struct pf_move *v, size_t n, struct
 int pf_fri_put_transition(const struct pf_move *v, struct pf_buf *content);
 
 /*
+ * The fragment bitmap of an entry, as far as groups from `first` on say it: where they moved rows; tagged, also where from (lance-14-fri section 3).
+ */
+int pf_fri_coverage(const struct pf_fri *f, size_t first, struct pf_bitmap **out);
+
+/*
  * Make `history` that of x: its entry goes, and a new one stands at the end, with fields that are not known as they were. `coverage`: its fragment bitmap.
  * Content that is too long for the entry becomes x->history.
  */

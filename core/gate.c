@@ -253,26 +253,20 @@ static int keep_coverage(struct pf_next *x, struct pf_bitmap *into, struct pf_wh
 	return 0;
 }
 
-/* v0: where rows are that were moved by any record; tagged: what the entry had, and what the new records mention. */
+/* v0: of all records; tagged: what the entry had, and what the new records mention. */
 static int make_coverage(const struct gate *t, const struct pf_fri *history, struct pf_bitmap **out, struct pf_why *why)
 {
-	size_t first = t->tagged ? t->history.n_groups : 0, n = 0;
+	int r = pf_fri_coverage(history, t->tagged ? t->history.n_groups : 0, out);
 
-	for (size_t g = first; g < history->n_groups; g++)
-		n += history->groups[g].n_to + history->groups[g].n_from;
-	_cleanup_(pf_freep) uint32_t *ids = reallocarray(NULL, n + 1, sizeof(*ids));
-	if (!ids)
-		return -ENOMEM;
-	n = 0;
-	for (size_t g = first; g < history->n_groups; g++) {
-		const struct pf_fri_group *group = &history->groups[g];
-		for (size_t i = 0; i < group->n_to; i++)
-			ids[n++] = (uint32_t)group->to[i].id;
-		for (size_t i = 0; t->tagged && i < group->n_from; i++)
-			ids[n++] = (uint32_t)group->from[i].id;
-	}
-	int r = pf_bitmap_from(ids, n, out);
 	return r < 0 || !t->tagged ? r : keep_coverage(t->x, *out, why);
+}
+
+/* Does whoever made x say the same already? */
+static bool is_there(const struct gate *t, const struct pf_buf *content)
+{
+	const struct pf_fri *f = t->g->there;
+
+	return f && (f->index_version != 0) == t->tagged && pf_span_eq(PF_SPAN_OF(&f->content), PF_SPAN_OF(content));
 }
 
 static int record(struct gate *t, struct pf_why *why)

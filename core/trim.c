@@ -74,26 +74,6 @@ static int survivors(const struct pf_trim *t, struct pf_fri *out, struct pf_why 
 	return r < 0 ? r : pf_fri_decode(&content, f->index_version, out, why);
 }
 
-/* v0: where the rows of all records are; tagged: all that they mention. */
-static int make_coverage(const struct pf_fri *f, struct pf_bitmap **out)
-{
-	size_t n = 0;
-
-	for (size_t g = 0; g < f->n_groups; g++)
-		n += f->groups[g].n_from + f->groups[g].n_to;
-	_cleanup_(pf_freep) uint32_t *ids = reallocarray(NULL, n + 1, sizeof(*ids));
-	if (!ids)
-		return -ENOMEM;
-	n = 0;
-	for (size_t g = 0; g < f->n_groups; g++) {
-		for (size_t i = 0; i < f->groups[g].n_to; i++)
-			ids[n++] = (uint32_t)f->groups[g].to[i].id;
-		for (size_t i = 0; f->index_version != 0 && i < f->groups[g].n_from; i++)
-			ids[n++] = (uint32_t)f->groups[g].from[i].id;
-	}
-	return pf_bitmap_from(ids, n, out);
-}
-
 static struct pf_entry *entry_of(struct pf_next *x)
 {
 	for (size_t i = 0; i < x->n_entries; i++)
@@ -119,7 +99,7 @@ static int change_entry(struct pf_trim *t, struct pf_next *x, struct pf_time now
 	}
 	r = survivors(t, &left, why);
 	if (r == 0)
-		r = make_coverage(&left, &coverage);
+		r = pf_fri_coverage(&left, 0, &coverage);
 	return r < 0 ? r : pf_fri_replace(x, &left, coverage, now, why);
 }
 
