@@ -114,13 +114,6 @@ const char *pf_change_name(enum pf_change_kind kind)
 	return change_names[kind];
 }
 
-static bool same_record(const struct pf_pin *a, const struct pf_pin *b)
-{
-	return a->source_version == b->source_version && strcmp(a->source_txn, b->source_txn) == 0 &&
-	       pf_time_cmp(a->created_at, b->created_at) == 0 && pf_time_cmp(a->expires_at, b->expires_at) == 0 &&
-	       strcmp(a->label, b->label) == 0;
-}
-
 /* Commits keep the order of the list and add at its end, so a pin is nearly always behind the one that was found last. */
 static const struct pf_pin *find_next(const struct pf_pins *l, const struct pf_uuid *id, size_t *next)
 {
@@ -185,7 +178,7 @@ int pf_step_changes(const struct pf_step *s, pf_change_fn fn, void *arg)
 		const struct pf_pin *old = &was->v[i], *p = find_next(is, &old->id, &next);
 		if (!p)
 			r = fn(arg, how_it_went(s, &old->id), old, old);
-		else if (!same_record(old, p))
+		else if (!pf_pin_same(old, p))
 			r = fn(arg, PF_CHANGE_RENEWED, p, old);
 	}
 	next = 0;

@@ -26,6 +26,13 @@ int pf_pin_copy(const struct pf_pin *from, struct pf_pin *out)
 	return 0;
 }
 
+bool pf_pin_same(const struct pf_pin *a, const struct pf_pin *b)
+{
+	return a->source_version == b->source_version && strcmp(a->source_txn, b->source_txn) == 0 &&
+	       pf_time_cmp(a->created_at, b->created_at) == 0 && pf_time_cmp(a->expires_at, b->expires_at) == 0 &&
+	       strcmp(a->label, b->label) == 0;
+}
+
 void pf_pins_release(struct pf_pins *l)
 {
 	for (size_t i = 0; i < l->n; i++)

@@ -25,6 +25,8 @@ struct pf_pin {
 
 void pf_pin_release(struct pf_pin *p);
 int pf_pin_copy(const struct pf_pin *from, struct pf_pin *out); /* 0 or -ENOMEM */
+/* Do they say the same, whatever else is stored with them? Ids are the caller's to compare. */
+bool pf_pin_same(const struct pf_pin *a, const struct pf_pin *b);
 
 /* A list of pins, owned by whoever holds the struct. Order is the stored order. */
 struct pf_pins {
