@@ -1,303 +1,259 @@
 #include "carry.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "closure.h"
-#include "flags.h"
+#include "carry_pins.h"
+#include "carry_rewrite.h"
 #include "fri_branch.h"
+#include "fri_published.h"
+#include "fri_write.h"
+#include "gate.h"
 #include "lance.pb-c.h"
+#include "source.h"
 
 #define IS(op, name) ((op)->number == LANCE__TRANSACTION__OPERATION__##name)
 
 void pf_carry_release(struct pf_carry *c)
 {
-	pf_buf_release(&c->entry);
+	pf_next_release(&c->next);
+	pf_pins_release(&c->pins);
 }
 
+/* --- records --- */
+
+/* An empty history if there is none. */
 static int read_history(struct pf_branch *b, const struct pf_manifest *m, struct pf_fri *out, struct pf_why *why)
 {
 	int r = pf_fri_read_branch(b, m, out, why);
-	return r == -ENODATA ? 0 : r < 0 ? r : 1;
+	return r == -ENODATA ? 0 : r;
 }
 
 static struct pf_span bytes_of(const struct pf_fri *f, size_t record)
 {
-	return (struct pf_span){ f->content.data + f->records[record].off, f->records[record].len };
+	return (struct pf_span){ f->content.data + f->records[record].off, (size_t)f->records[record].len };
 }
 
-static bool has_record(const struct pf_fri *f, struct pf_span bytes)
+static struct pf_span rows_of(const struct pf_fri *f, const struct pf_fri_group *g)
+{
+	return (struct pf_span){ f->content.data + g->rows.off, (size_t)g->rows.len };
+}
+
+static bool same_digests(const struct pf_digest *a, size_t n, const struct pf_digest *b, size_t m)
+{
+	return n == m && (n == 0 || memcmp(a, b, n * sizeof(*a)) == 0);
+}
+
+/* The same but for the stamp, which a record got anew when it was published. */
+static bool same_moves(const struct pf_fri *f, const struct pf_fri_record *a, const struct pf_fri *h,
+		       const struct pf_fri_record *b)
+{
+	if (!a->legacy || !b->legacy || a->n_groups != b->n_groups)
+		return false;
+	for (size_t i = 0; i < a->n_groups; i++) {
+		const struct pf_fri_group *x = &a->groups[i], *y = &b->groups[i];
+		if (!same_digests(x->from, x->n_from, y->from, y->n_from) ||
+		    !same_digests(x->to, x->n_to, y->to, y->n_to) || !pf_span_eq(rows_of(f, x), rows_of(h, y)))
+			return false;
+	}
+	return true;
+}
+
+static bool has_record(const struct pf_fri *f, const struct pf_fri *of, size_t record, bool any_stamp)
 {
 	for (size_t i = 0; i < f->n_records; i++)
-		if (pf_span_eq(bytes_of(f, i), bytes))
+		if (pf_span_eq(bytes_of(f, i), bytes_of(of, record)) ||
+		    (any_stamp && same_moves(f, &f->records[i], of, &of->records[record])))
 			return true;
 	return false;
 }
 
-/* How many records of `of` are not in `in`; only those that `needed` says, if it is not NULL. */
-static size_t count_missing(const struct pf_fri *of, const struct pf_fri *in, const bool *needed)
+/* Of `ours`, a record each, what pins need; all of it where that cannot be told. */
+static int find_needed(struct pf_branch *b, const struct pf_manifest *head, struct pf_fri *ours, bool *needed,
+		       struct pf_why *why)
 {
-	size_t n = 0;
+	_cleanup_(pf_sources_release) struct pf_sources sources = { NULL };
+	const struct pf_indices none = { NULL };
 
-	for (size_t i = 0; i < of->n_records; i++)
-		n += (!needed || needed[i]) && !has_record(in, bytes_of(of, i));
-	return n;
-}
-
-/* Which records pins need; of a tagged history all, since what a pin does not reach now is little. */
-static int find_needed(const struct pf_fri *f, const struct pf_pins *pins, bool *needed, struct pf_why *why)
-{
-	_cleanup_(pf_freep) struct pf_fri_need *needs = calloc(f->n_records ? f->n_records : 1, sizeof(*needs));
-
-	if (!needs)
-		return -ENOMEM;
-	for (size_t k = 0; k < f->n_records; k++)
-		needed[k] = f->index_version != 0;
-	for (size_t i = 0; f->index_version == 0 && i < pins->n; i++) {
-		const struct pf_fri_pin pin = { .source_version = pins->v[i].source_version };
-		int r = pf_closure_pin(f, &pin, needs, why);
-		if (r < 0)
-			return r;
-		for (size_t k = 0; k < f->n_records; k++)
-			needed[k] |= needs[k].needed;
+	int r = pf_fri_find_published(b, head, &none, ours, why);
+	if (r == 0)
+		r = pf_sources_read(b, &head->pins, ours, &sources, NULL);
+	for (size_t i = 0; i < ours->n_records; i++) {
+		needed[i] = r == -EBUSY;
+		for (size_t s = 0; r == 0 && s < sources.n; s++)
+			needed[i] |= sources.v[s].needs[i];
 	}
-	return 0;
+	return r == -EBUSY ? 0 : r;
 }
 
-/* --- what a compaction moved --- */
+/* What is to be put back, and what else stays. */
+struct merging {
+	struct pf_branch *b;
+	const struct pf_manifest *head;
+	struct pf_next *x;
+	struct pf_fri *ours;
+	const struct pf_fri *theirs;
+	bool adds; /* what the head does not have is new, and not a copy that is out of date */
+	bool *needed;
+};
 
-static bool has_source(const struct pf_fri_group *g, uint64_t fragment)
+static bool is_missing(const struct merging *m)
 {
-	for (size_t i = 0; i < g->n_from; i++)
-		if (g->from[i].id == fragment)
+	for (size_t i = 0; i < m->ours->n_records; i++)
+		if (m->needed[i] && !has_record(m->theirs, m->ours, i, false))
 			return true;
 	return false;
 }
 
-/* The group of a record that is new in `theirs` and moves all that is rewritten; NULL if there is none. */
-static const struct pf_fri_group *find_record(const struct pf_fri *theirs, const struct pf_fri *before,
-					      const struct pf_rewrite_group *g)
+static int merge(const struct merging *m, struct pf_buf *content, bool *whole)
 {
-	for (size_t i = 0; i < theirs->n_groups; i++) {
-		const struct pf_fri_group *moved = &theirs->groups[i];
-		size_t k = 0;
-		while (k < g->from.n && has_source(moved, g->from.v[k].id))
-			k++;
-		if (k == g->from.n && !has_record(before, bytes_of(theirs, moved->record)))
-			return moved;
-	}
-	return NULL;
-}
+	int r = 0;
 
-/*
- * A compaction moves rows, and a pin follows rows by records alone. Which fragments it follows is not asked: any that is rewritten may hold rows of its
- * source. Releases up to 13 stamp a record with the version that was planned on, and a pin made since would not be followed by it.
- */
-static int check_rewrite(const struct pf_operation *op, const struct pf_fri *theirs, const struct pf_fri *before,
-			 const struct pf_pins *pins, struct pf_why *why)
-{
-	char id[PF_UUID_TEXT];
-
-	for (size_t i = 0; i < op->n_groups; i++) {
-		const struct pf_rewrite_group *g = &op->groups[i];
-		const struct pf_fri_group *moved = g->from.n ? find_record(theirs, before, g) : NULL;
-		if (g->from.n && !moved) {
-			pf_uuid_format(&pins->v[0].id, id);
-			return pf_why_set(why, -EPERM,
-					  "it moves rows of fragment %" PRIu64
-					  ", and does not record where to, which %zu pins, %s "
-					  "first, need: compact with defer_index_remap=True",
-					  g->from.v[0].id, pins->n, id);
+	*whole = true;
+	for (size_t i = 0; r == 0 && i < m->ours->n_records; i++) {
+		if (!m->needed[i] && !has_record(m->theirs, m->ours, i, true)) {
+			*whole = false;
+			continue;
 		}
-		const struct pf_fri_record *record = moved ? &theirs->records[moved->record] : NULL;
-		for (size_t k = 0; record && record->legacy && k < pins->n; k++)
-			if (pins->v[k].source_version > record->stamp) {
-				pf_uuid_format(&pins->v[k].id, id);
-				return pf_why_set(why, -EPERM,
-						  "its record says version %" PRIu64
-						  ", and pin %s was made on version %" PRIu64 " since: compact again",
-						  record->stamp, id, pins->v[k].source_version);
-			}
+		r = pf_buf_add(content, bytes_of(m->ours, i).p, bytes_of(m->ours, i).n);
 	}
-	return 0;
-}
-
-/* --- carrying --- */
-
-static int read_range(struct pf_store *st, const struct pf_manifest *m, uint64_t off, uint64_t len, struct pf_buf *out,
-		      struct pf_why *why)
-{
-	_cleanup_(pf_file_closep) struct pf_file *f = NULL;
-
-	int r = pf_manifest_reopen(st, m, &f, why);
-	if (r == 0)
-		r = pf_buf_reserve(out, len);
-	if (r == 0)
-		r = f->r.read(&f->r, off, out->data + out->len, len);
-	if (r == 0)
-		out->len += len;
+	for (size_t i = 0; r == 0 && m->adds && i < m->theirs->n_records; i++) {
+		if (has_record(m->ours, m->theirs, i, true))
+			continue;
+		*whole = false;
+		r = pf_buf_add(content, bytes_of(m->theirs, i).p, bytes_of(m->theirs, i).n);
+	}
 	return r;
 }
 
-/* The index section of the staged manifest with the head's entry in the place of its own, or at its end. */
-static int put_entry(struct pf_store *st, const struct pf_manifest *head, const struct pf_manifest *staged,
-		     struct pf_carry *out, struct pf_why *why)
+/* The very entry of the head in the place of what x has. */
+static int put_entry(const struct merging *m, struct pf_why *why)
 {
-	_cleanup_(pf_indices_release) struct pf_indices ours = { 0 }, theirs = { 0 };
-	const struct pf_index *from = NULL, *at = NULL;
+	_cleanup_(pf_indices_release) struct pf_indices indices = { NULL };
+	_cleanup_(pf_file_closep) struct pf_file *f = NULL;
+	_cleanup_(pf_buf_release) struct pf_buf field = PF_BUF_INIT;
+	const struct pf_index *from = NULL;
+	struct pf_message walk;
+	struct pf_member member;
 
-	int r = pf_indices_read(st, head, &ours, why);
+	int r = pf_manifest_reopen(pf_branch_store(m->b), m->head, &f, why);
 	if (r == 0)
-		r = pf_fri_entry(&ours, &from, why);
+		r = pf_indices_decode(&f->r, m->head, &indices, why);
 	if (r == 0)
-		r = pf_indices_read(st, staged, &theirs, why);
+		r = pf_fri_entry(&indices, &from, why);
 	if (r == 0)
-		r = pf_fri_entry(&theirs, &at, why);
+		r = pf_buf_reserve(&field, (size_t)from->len);
 	if (r == 0)
-		r = read_range(st, head, from->off, from->len, &out->entry, why);
+		r = f->r.read(&f->r, from->off, field.data, (size_t)from->len);
 	if (r < 0)
 		return r;
-	uint64_t start = staged->index.off, end = start + (staged->index.present ? staged->index.len : 0);
-	uint64_t cut = at ? at->off : end, resume = at ? at->off + at->len : end;
-	size_t n = 0;
-	if (cut > start)
-		out->pieces[n++] = (struct pf_piece){ .off = start, .len = cut - start };
-	out->pieces[n++] = (struct pf_piece){ .mem = out->entry.data, .len = out->entry.len };
-	if (end > resume)
-		out->pieces[n++] = (struct pf_piece){ .off = resume, .len = end - resume };
-	out->splice.index = out->pieces;
-	out->splice.n_index = n;
-	return 0;
+	pf_message_init(&walk, (struct pf_span){ field.data, (size_t)from->len });
+	r = pf_message_next(&walk, &member, why);
+	if (r < 0)
+		return r;
+	for (size_t i = m->x->n_entries; i-- > 0;)
+		if (strcmp(m->x->entries[i].x.name, PF_FRI_NAME) == 0)
+			pf_next_drop_entry(m->x, i);
+	return pf_next_add_entry(m->x, member.value, why);
 }
 
-/* Records of the head that pins need stay, whatever its writer thought there were. */
-static int carry_records(struct pf_branch *b, const struct pf_manifest *head, const struct pf_manifest *staged,
-			 const struct pf_fri *ours, const struct pf_fri *theirs, struct pf_carry *out,
-			 struct pf_why *why)
+/* Records of the head that pins need stay, whatever the client thought there were. */
+static int carry_records(const struct merging *m, struct pf_why *why)
 {
-	_cleanup_(pf_freep) bool *needed = calloc(ours->n_records ? ours->n_records : 1, sizeof(*needed));
+	_cleanup_(pf_buf_release) struct pf_buf content = PF_BUF_INIT;
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *coverage = NULL;
+	_cleanup_(pf_fri_release) struct pf_fri merged = { 0 };
+	int32_t version = m->ours->index_version;
+	bool whole;
 
-	int r = needed ? find_needed(ours, &head->pins, needed, why) : -ENOMEM;
-	if (r < 0 || count_missing(ours, theirs, needed) == 0)
+	int r = merge(m, &content, &whole);
+	if (r < 0 || whole)
+		return r < 0 ? r : put_entry(m, why);
+	if (m->theirs->index_version > version)
+		version = m->theirs->index_version;
+	r = pf_fri_decode(&content, version, &merged, why);
+	if (r == 0)
+		r = pf_fri_coverage(&merged, 0, &coverage);
+	return r < 0 ? r : pf_fri_replace(m->x, &merged, coverage, m->x->from->timestamp, why);
+}
+
+/* --- the commit --- */
+
+static int ask_gate(struct pf_branch *b, const struct pf_operation *op, const struct pf_fri *theirs, struct pf_next *x,
+		    struct pf_why *why)
+{
+	_cleanup_(pf_moved_release) struct pf_moved said = { NULL };
+	struct pf_gate g = { .moved = &said, .there = theirs, .now = x->from->timestamp };
+
+	int r = pf_carry_rewrite(x, pf_branch_store(b), op, theirs, &said, &g.records, why);
+	return r < 0 ? r : pf_gate(&g, b, op, x, why);
+}
+
+/* Does the head have records that pins need and the staged manifest has not? m->needed is filled for those who put them back. */
+static int find_missing(struct merging *m, struct pf_why *why)
+{
+	memset(m->needed, true, m->ours->n_records);
+	if (!is_missing(m))
+		return 0;
+	int r = find_needed(m->b, m->head, m->ours, m->needed, why);
+	return r < 0 ? r : is_missing(m);
+}
+
+static int carry(struct pf_branch *b, const struct pf_manifest *head, const struct pf_manifest *staged,
+		 const struct pf_operation *op, struct pf_carry *out, struct pf_why *why)
+{
+	_cleanup_(pf_fri_release) struct pf_fri ours = { 0 }, theirs = { 0 };
+	_cleanup_(pf_freep) bool *needed = NULL;
+	struct pf_next *x = &out->next;
+	bool rewrite = IS(op, REWRITE);
+
+	int r = read_history(b, head, &ours, why);
+	if (r < 0 || (ours.n_records == 0 && !rewrite))
 		return r;
-	if (count_missing(theirs, ours, NULL))
-		return pf_why_set(
-			why, -EPERM,
-			"it records moves, and has dropped records of earlier ones that pins need: open the table anew, "
-			"and compact again");
-	if (head->writer_flags & ~staged->writer_flags & PF_FLAGS_PAIRED)
-		return pf_why_set(
-			why, -EPERM,
-			"it has dropped records of moved rows that pins need, and what they say of themselves in the "
-			"table's flags: open the table anew");
-	return put_entry(pf_branch_store(b), head, staged, out, why);
+	r = read_history(b, staged, &theirs, why);
+	if (r < 0)
+		return r;
+	needed = calloc(ours.n_records + 1, sizeof(*needed));
+	if (!needed)
+		return -ENOMEM;
+	struct merging m = {
+		.b = b,
+		.head = head,
+		.x = x,
+		.ours = &ours,
+		.theirs = &theirs,
+		.adds = rewrite,
+		.needed = needed,
+	};
+	int missing = find_missing(&m, why);
+	if (missing < 0 || (missing == 0 && !rewrite))
+		return missing;
+	r = pf_next_init_staged(x, pf_branch_store(b), head, staged, why);
+	if (r == 0 && rewrite)
+		r = ask_gate(b, op, &theirs, x, why);
+	/* What the gate wrote has all records of the head. */
+	if (r == 0 && missing && !x->indices_changed)
+		r = carry_records(&m, why);
+	return r < 0 ? r : pf_next_finish_staged(x, &out->splice, &out->writer_flags);
+}
+
+/* A client understands one refusal; what is wrong with storage or stored bytes is another matter. */
+static int refusal(int r)
+{
+	return r == -EBUSY || r == -EAGAIN || r == -EINVAL || r == -EOPNOTSUPP ? -EPERM : r;
 }
 
 int pf_carry(struct pf_branch *b, const struct pf_manifest *head, const struct pf_manifest *staged,
 	     const struct pf_operation *op, struct pf_carry *out, struct pf_why *why)
 {
-	_cleanup_(pf_fri_release) struct pf_fri ours = { 0 }, theirs = { 0 };
-
+	/* In its place from the start: the splice points into it. */
 	*out = (struct pf_carry){ .writer_flags = staged->writer_flags };
+	int r = pf_carry_pins(b, head, staged, &out->pins, why);
 	/* The history that results from these is that of the data they bring back, or of none. */
-	if (head->pins.n == 0 || IS(op, RESTORE) || IS(op, OVERWRITE))
-		return 0;
-	int has = read_history(b, head, &ours, why);
-	if (has < 0 || (!has && !IS(op, REWRITE)))
-		return has;
-	int r = read_history(b, staged, &theirs, why);
-	if (r >= 0)
-		r = IS(op, REWRITE) ? check_rewrite(op, &theirs, &ours, &head->pins, why) : 0;
-	return r < 0 || !has ? r : carry_records(b, head, staged, &ours, &theirs, out, why);
-}
-
-/* --- branches --- */
-
-/* What a Clone says it was cloned from. */
-static int source_flags(struct pf_store *st, const struct pf_operation *op, uint64_t *flags, struct pf_why *why)
-{
-	enum { REF_NAME = 2, REF_VERSION = 3 };
-	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-	_cleanup_(pf_freep) char *name = NULL;
-	struct pf_message body;
-	struct pf_member f;
-	struct pf_span text;
-	uint64_t version = 0;
-	int r;
-
-	pf_message_init(&body, op->body);
-	while ((r = pf_message_next(&body, &f, why)) > 0) {
-		if (f.number == REF_VERSION)
-			r = pf_member_u64(&f, &version, why);
-		else if (f.number == REF_NAME && (r = pf_member_text(&f, &text, why)) == 0) {
-			free(name);
-			name = strndup((const char *)text.p, text.n);
-			r = name ? 0 : -ENOMEM;
-		}
-		if (r < 0)
-			return r;
+	if (r == 0 && head->pins.n && !IS(op, RESTORE) && !IS(op, OVERWRITE))
+		r = carry(b, head, staged, op, out, why);
+	if (r < 0) {
+		pf_carry_release(out);
+		*out = (struct pf_carry){ .pins = PF_PINS_INIT };
 	}
-	if (r == 0)
-		r = pf_branch_open(st, name && name[0] ? name : NULL, &b, why);
-	if (r == -ENOENT)
-		r = pf_branch_open(st, NULL, &b, why); /* the name of a tag */
-	if (r == 0)
-		r = pf_branch_version(b, version, &m, why);
-	if (r == -ENOENT) /* of another table, or gone: its head says whether pins are in use here */
-		r = pf_branch_head(b, &m, why);
-	if (r == 0)
-		*flags = m->writer_flags;
-	return r;
-}
-
-static int link_first(struct pf_store *st, const struct pf_manifest *staged, const char *name,
-		      const struct pf_splice *how, struct pf_why *why)
-{
-	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
-	_cleanup_(pf_freep) char *temporary = NULL, *dir = NULL;
-	const char *slash = strrchr(name, '/');
-	char random[PF_UUID_TEXT];
-	struct pf_uuid u;
-
-	pf_uuid_new(&u);
-	pf_uuid_format(&u, random);
-	if (!slash || !(dir = strndup(name, (size_t)(slash - name))) ||
-	    asprintf(&temporary, "%s/.tmp%s", dir, random) < 0)
-		return temporary = NULL, -ENOMEM;
-	int r = pf_store_create(st, temporary, &sg);
-	if (r < 0)
-		return r;
-	r = pf_manifest_splice(st, staged, how, sg, why);
-	if (r == 0)
-		r = pf_stage_sync(sg);
-	if (r == 0)
-		r = pf_store_link(st, temporary, name);
-	pf_store_unlink(st, temporary);
-	return r == 0 ? pf_store_sync_dir(st, dir) : r;
-}
-
-int pf_carry_first(struct pf_store *st, const struct pf_manifest *staged, const char *name,
-		   const struct pf_operation *op, struct pf_why *why)
-{
-	_cleanup_(pf_buf_release) struct pf_buf field = PF_BUF_INIT;
-	uint64_t flags = 0;
-
-	if (staged->pins.n)
-		return pf_why_set(why, -EPERM, "a branch begins without pins");
-	int r = source_flags(st, op, &flags, why);
-	if (r < 0)
-		return r;
-	flags = staged->writer_flags | (flags & PF_FLAG_PINS);
-	if (flags)
-		r = pf_wire_put_u64(&field, LANCE__MANIFEST__FIELD__WRITER_FEATURE_FLAGS, flags);
-	if (r < 0)
-		return r;
-	const struct pf_piece piece = { .mem = field.data, .len = field.len };
-	const struct pf_patch patch = { .number = LANCE__MANIFEST__FIELD__WRITER_FEATURE_FLAGS,
-					.pieces = &piece,
-					.n_pieces = field.len > 0 };
-	const struct pf_splice how = { .patches = &patch, .n_patches = 1 };
-	return link_first(st, staged, name, &how, why);
+	return refusal(r);
 }

@@ -285,7 +285,7 @@ static int record(struct gate *t, struct pf_why *why)
 	}
 	if (r == 0)
 		r = put_records(t, &content);
-	if (r < 0)
+	if (r < 0 || is_there(t, &content))
 		return r;
 	/* Nothing is published that Lance could not read: a bad record would block every later commit (lance-14-fri section 2). */
 	r = pf_fri_decode(&content, t->tagged, &history, why);

@@ -16,6 +16,8 @@
 struct pf_gate {
 	const struct pf_moved *moved; /* borrowed; NULL: see moves.h */
 	bool records; /* record what indices and the history itself cover even if no pin needs it, as Lance does where remapping them is deferred */
+	const struct pf_fri *
+		there; /* borrowed; the history that x was made with by somebody else, which stays if it is what would be written */
 	struct pf_time now;
 };
 

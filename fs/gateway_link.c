@@ -11,6 +11,7 @@
 
 #include "core/carry.h"
 #include "core/flags.h"
+#include "core/fri_write.h"
 #include "core/operation.h"
 #include "core/settle.h"
 
@@ -54,8 +55,6 @@ static int read_staged(struct commit *c)
 		return refused(c, r);
 	if (c->m->st.dev != c->staged->dev || c->m->st.ino != c->staged->ino)
 		return refuse(c, "the staged manifest was replaced");
-	if (c->m->writer_flags & PF_FLAG_PINS)
-		return refuse(c, "its writer knows pins, and has to write to the table itself: " GATE_TREE "/table");
 	r = pf_flags_writable(c->m->writer_flags, c->why);
 	if (r < 0)
 		return refused(c, -EPERM);
@@ -140,13 +139,18 @@ static int publish(struct commit *c, const struct pf_manifest *head)
 	const struct pf_publish p = {
 		.base = head,
 		.timestamp = c->m->timestamp,
-		.pins = &head->pins,
+		.pins = &carry.pins,
 		.work = &work,
 	};
+	r = pf_fri_store(c->fs->store, c->dir, &carry.next, c->why);
+	if (r < 0)
+		return refused(c, r);
 	r = pf_publish(b, &p, &m, c->why);
 	/* Lance takes an error for a no. */
 	if (r == -EINPROGRESS)
 		r = pf_settle(b, c->name->version, 0, c->op.uuid, &m);
+	if (r < 0 && r != -EINPROGRESS)
+		pf_fri_unstore(c->fs->store, c->dir, &carry.next);
 	return r == -ESTALE ? lost(c) : r == -EINPROGRESS ? -EIO : r;
 }
 
