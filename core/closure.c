@@ -54,12 +54,6 @@ static void follow(struct walk *w)
 	}
 }
 
-/* Lance 14 stamps publication - 1; a stamp of older writers may be less. */
-static uint64_t stamp_of(const struct pf_fri_record *record)
-{
-	return record->published > record->stamp ? record->published - 1 : record->stamp;
-}
-
 /* Records with a source among the pin's fragments: those that agree on its rows, or those that do not. Both lists ascend. */
 static void reach_from_pin(struct walk *w, const struct pf_fri_pin *pin, bool ambiguous)
 {
@@ -102,7 +96,7 @@ int pf_closure_pin(const struct pf_fri *f, const struct pf_fri_pin *pin, struct 
 		return r;
 	if (f->index_version == 0) {
 		for (size_t i = 0; i < f->n_records; i++)
-			needs[i].needed = stamp_of(&f->records[i]) >= pin->source_version;
+			needs[i].needed = f->records[i].stamp >= pin->source_version;
 		return 0;
 	}
 	if (!pin->fragments && f->n_records > 0)
@@ -232,6 +226,12 @@ static int load_consumers(struct consumers *c)
 		v->apart = is_apart(c->f, v->bitmap);
 	}
 	return 0;
+}
+
+/* Lance 14 stamps publication - 1; a stamp of older writers may be less. */
+static uint64_t stamp_of(const struct pf_fri_record *record)
+{
+	return record->published > record->stamp ? record->published - 1 : record->stamp;
 }
 
 /* Lance's v0 rule, of one index and one record. */

@@ -25,8 +25,8 @@ struct pf_fri_need {
 };
 
 /*
- * v0: stamp >= source, the source included; published - 1 where that is known and later. Tagged and mixed: closure over fragment ids from the pin's
- * fragments, following destinations, whole records; a legacy record with all its groups. needs[i] belongs to record i of f; following `via` gives a
+ * v0: stamp >= source, the source included: whoever commits to a table with pins stamps publication - 1. Tagged and mixed: closure over fragment ids from the
+ * pin's fragments, following destinations, whole records; a legacy record with all its groups. needs[i] belongs to record i of f; following `via` gives a
  * shortest path.
  *   -EOPNOTSUPP  f->unsupported: nobody can say
  *   -EINVAL      a tagged history, and fragments is NULL (of a source without fragments it is any pointer)
@@ -37,7 +37,7 @@ int pf_closure_pin(const struct pf_fri *f, const struct pf_fri_pin *pin, struct 
  * What Lance's own trim would keep for the user indices (lance-maintenance 2.5, 3.5; lance-14-fri corrections 4, 5, section 5), and more where that
  * would lose rows. needed[i] and by[i] belong to record i of f; by[i] is an index (into `l`) that needs it, SIZE_MAX if none does.
  *
- * v0 and legacy: an index as old as the stamp or older, unless its bitmap has none of the fragments of the whole chain; a younger one whose bitmap has the
+ * v0 and legacy: an index as old as the stamp, published - 1 where that is known and later, or older, unless its bitmap has none of the fragments of the whole chain; a younger one whose bitmap has the
  * sources of a group. Transitions: an index of whose name a bitmap has a source, unless usable ones of that name cover every destination. Then, in
  * tagged and mixed histories, whatever follows a needed record. An index without bitmap needs only legacy records of its age or younger.
  *

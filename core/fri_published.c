@@ -82,15 +82,12 @@ static int find(struct search *s, size_t record, uint64_t head, uint64_t *out)
 	return 0;
 }
 
-static bool matters(const struct pf_fri_record *record, const struct pf_indices *l, const struct pf_pins *pins)
+static bool matters(const struct pf_fri_record *record, const struct pf_indices *l)
 {
 	if (!record->legacy)
 		return false;
 	for (size_t i = 0; i < l->n; i++)
 		if (!pf_index_is_system(&l->v[i]) && l->v[i].dataset_version > record->stamp)
-			return true;
-	for (size_t i = 0; i < pins->n; i++)
-		if (pins->v[i].source_version > record->stamp)
 			return true;
 	return false;
 }
@@ -102,7 +99,7 @@ int pf_fri_find_published(struct pf_branch *b, const struct pf_manifest *head, c
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < f->n_records; i++) {
-		if (!matters(&f->records[i], l, &head->pins))
+		if (!matters(&f->records[i], l))
 			continue;
 		if (!s.has) {
 			r = pf_branch_versions(b, &s.versions, &s.n, why);

@@ -9,8 +9,8 @@
 #include "fri.h"
 
 /*
- * Set `published` of those legacy records of f, the history of `head`, of which an index in `l`, or a source of a pin, is younger than the stamp: the first
- * version that is there and has the record. If versions before it are gone, that is later than it was, and more is kept than need be.
+ * Set `published` of those legacy records of f, the history of `head`, of which an index in `l` is younger than the stamp: the first version that is there and
+ * has the record. If versions before it are gone, that is later than it was, and more is kept than need be.
  */
 int pf_fri_find_published(struct pf_branch *b, const struct pf_manifest *head, const struct pf_indices *l,
 			  struct pf_fri *f, struct pf_why *why);

@@ -6,6 +6,7 @@
 #include "fri_branch.h"
 #include "lance.pb-c.h"
 #include "roster.h"
+#include "source.h"
 
 /* A version as far as this looks at it. */
 struct layout {
@@ -73,7 +74,7 @@ static bool has_record(const struct pf_fri *f, const struct pf_fri *of, const st
 	return false;
 }
 
-/* Does every way of a fragment's rows, from group `from` on, end in the restored layout? Of the groups above that is known. */
+/* Does every way of a fragment's rows, from group `from` on, end in the restored layout, as far as that is known of the groups? */
 static bool leads_there(const struct layout *to, uint64_t fragment, size_t from)
 {
 	const struct pf_fri_source *s =
@@ -82,17 +83,32 @@ static bool leads_there(const struct layout *to, uint64_t fragment, size_t from)
 	return s ? to->leads[s->group] : pf_roster_find(&to->roster, fragment) != NULL;
 }
 
-/* Rows are translated group by group in stored order: so from the last one back. */
+static bool group_leads_there(const struct layout *to, size_t group)
+{
+	const struct pf_fri_group *g = &to->fri.groups[group];
+	const struct pf_fri_record *record = &to->fri.records[g->record];
+	/* A history of version 0 moves rows record after record, a tagged one in whatever order its records stand. */
+	size_t from = to->fri.index_version ? 0 : (size_t)(record->groups - to->fri.groups) + record->n_groups;
+
+	for (size_t i = 0; i < g->n_to; i++)
+		if (!leads_there(to, g->to[i].id, from))
+			return false;
+	return true;
+}
+
+/* Later groups first: then one round is enough, but for histories out of order. */
 static int follow(struct layout *to)
 {
+	bool more = true;
+
 	to->leads = calloc(to->fri.n_groups + 1, sizeof(*to->leads));
 	if (!to->leads)
 		return -ENOMEM;
-	for (size_t g = to->fri.n_groups; g-- > 0;) {
-		const struct pf_fri_group *group = &to->fri.groups[g];
-		to->leads[g] = true;
-		for (size_t i = 0; i < group->n_to; i++)
-			to->leads[g] &= leads_there(to, group->to[i].id, g + 1);
+	while (more) {
+		more = false;
+		for (size_t g = to->fri.n_groups; g-- > 0;)
+			if (!to->leads[g] && group_leads_there(to, g))
+				to->leads[g] = more = true;
 	}
 	return 0;
 }
@@ -104,7 +120,7 @@ static int look_at_pin(struct pf_branch *b, const struct pf_pin *pin, const stru
 	struct pf_why inner = PF_WHY_INIT;
 
 	*out = (struct pf_restore_pin){ .id = pin->id, .source = pin->source_version };
-	int r = pf_branch_version(b, pin->source_version, &source.m, &inner);
+	int r = pf_source_open(b, pin, &source.m, &inner);
 	if (r == 0)
 		r = read_fragments(b, &source, &inner);
 	if (r == 0 && to->fri.unsupported)

@@ -130,20 +130,30 @@ void pf_sources_release(struct pf_sources *l)
 	*l = (struct pf_sources){ NULL };
 }
 
-/* The version must still be what it was when the pin was registered. */
-static int read_pieces(struct pf_branch *b, const struct pf_source *s, struct pf_pieces *out, struct pf_why *why)
+int pf_source_open(struct pf_branch *b, const struct pf_pin *pin, struct pf_manifest **out, struct pf_why *why)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
 	_cleanup_(pf_txn_release) struct pf_txn txn = PF_TXN_INIT;
 
-	int r = pf_branch_version(b, s->pin->source_version, &m, why);
+	int r = pf_branch_version(b, pin->source_version, &m, why);
 	if (r == -ENOENT)
-		return pf_why_set(why, r, "version %" PRIu64 " is missing", s->pin->source_version);
+		return pf_why_set(why, r, "version %" PRIu64 " is missing", pin->source_version);
 	if (r == 0)
 		r = pf_txn_read(pf_branch_store(b), pf_branch_dir(b), m, &txn, why);
-	if (r == 0 && strcmp(txn.uuid, s->pin->source_txn) != 0)
+	if (r < 0)
+		return r;
+	if (strcmp(txn.uuid, pin->source_txn) != 0)
 		return pf_why_set(why, -EBADMSG, "version %" PRIu64 " is of transaction %s, expected %s",
-				  s->pin->source_version, txn.uuid[0] ? txn.uuid : "(none)", s->pin->source_txn);
+				  pin->source_version, txn.uuid[0] ? txn.uuid : "(none)", pin->source_txn);
+	*out = STEAL(m);
+	return 0;
+}
+
+static int read_pieces(struct pf_branch *b, const struct pf_source *s, struct pf_pieces *out, struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+
+	int r = pf_source_open(b, s->pin, &m, why);
 	return r < 0 ? r : pf_pieces_read(pf_branch_store(b), m, out, why);
 }
 

@@ -19,6 +19,13 @@ void pf_pieces_release(struct pf_pieces *l);
 /* Those of `m`. -EBADMSG: damaged; -ESTALE: its file is gone or is another one. */
 int pf_pieces_read(struct pf_store *st, const struct pf_manifest *m, struct pf_pieces *out, struct pf_why *why);
 
+/*
+ * The version that a pin was registered on, which must still be what it was then.
+ *   -ENOENT       it is missing
+ *   -EBADMSG ...  it is of another transaction, or damaged
+ */
+int pf_source_open(struct pf_branch *b, const struct pf_pin *pin, struct pf_manifest **out, struct pf_why *why);
+
 /* One source, of one pin or more. */
 struct pf_source {
 	const struct pf_pin *pin; /* the first of them */

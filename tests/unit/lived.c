@@ -103,12 +103,12 @@ static void move(struct lived *m, struct record *r, uint64_t from)
 	}
 }
 
-/* Lance 14 stamps what is published next with the version before; 12 and 13 with the one that it was planned on. */
+/* Lance 14 stamps what is published next with the version before; 12 and 13 with the one that it was planned on, but not on a table with pins. */
 static uint64_t make_stamp(struct lived *m, uint64_t from)
 {
 	uint64_t least = m->n_records ? m->records[m->n_records - 1].stamp : 1;
 
-	if (m->form != V0_OLD_STAMPS)
+	if (m->form != V0_OLD_STAMPS || m->n_pins)
 		return m->version;
 	for (unsigned id = 0; id < m->next; id++)
 		if ((from & lived_bit(id)) && m->now[id].born > least)
@@ -341,6 +341,9 @@ void lived_new(struct lived *m, unsigned round)
 	append(m);
 	publish(m);
 	while (m->version < LIVED_STEPS) {
+		/* Pin a is of version 1, b of 2 and so on: it is there from the next version on. */
+		if (m->n_pins < LIVED_PINS_MAX && m->version < 7 && dice(5) == 0)
+			m->pins[m->n_pins++] = (char)('a' + m->version - 1);
 		/* What is built or compacted is of the version before. */
 		change_indices(m);
 		if (dice(2))
@@ -348,9 +351,6 @@ void lived_new(struct lived *m, unsigned round)
 		if (dice(3) == 0)
 			append(m);
 		delete_some(m);
-		/* Pin a is of version 1, b of 2 and so on: it is there from the next version on. */
-		if (m->n_pins < LIVED_PINS_MAX && m->version < 7 && dice(5) == 0)
-			m->pins[m->n_pins++] = (char)('a' + m->version - 1);
 		publish(m);
 	}
 	if (dice(3) == 0)

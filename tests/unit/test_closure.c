@@ -117,30 +117,6 @@ static void test_pin(void **state)
 		check_pin(&rows[i]);
 }
 
-/* A record of Lance 12: planned at 4, published as 9. Its rows moved after version 5 was made. */
-static void test_published(void **state)
-{
-	static const struct {
-		uint64_t stamp, published, source;
-		bool needed;
-	} rows[] = {
-		{ 4, 0, 5, false }, { 4, 9, 5, true },	{ 4, 9, 8, true },
-		{ 4, 9, 9, false }, { 4, 5, 5, false }, { 4, 5, 4, true },
-	};
-
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		_cleanup_(pf_fri_release) struct pf_fri f = { 0 };
-		const struct pf_fri_pin pin = { .source_version = rows[i].source };
-		struct pf_fri_need need;
-
-		assert_int_equal(rows[i].stamp, 4);
-		decode("L4 0:1 > 1:1", 0, &f);
-		f.records[0].published = rows[i].published;
-		assert_int_equal(pf_closure_pin(&f, &pin, &need, NULL), 0);
-		assert_int_equal(need.needed, rows[i].needed);
-	}
-}
-
 static void test_refused(void **state)
 {
 	_cleanup_(pf_fri_release) struct pf_fri f = { 0 };
@@ -360,8 +336,10 @@ static void test_old_stamp(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pin),	  cmocka_unit_test(test_published), cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_consumers), cmocka_unit_test(test_old_stamp),
+		cmocka_unit_test(test_pin),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_consumers),
+		cmocka_unit_test(test_old_stamp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

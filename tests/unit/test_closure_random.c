@@ -235,7 +235,8 @@ static void world_new(enum form form, bool reuse)
 			if (form == V0_OLD_STAMPS && dice(2))
 				w.version += dice(3);
 			compact(form == V0 || form == V0_OLD_STAMPS || (form == MIXED && i < switched),
-				form == V0_OLD_STAMPS, planned);
+				/* No release that stamps so commits to a table with pins. */
+				form == V0_OLD_STAMPS && !w.pinned, planned);
 		}
 	}
 	if (!w.pinned) {
@@ -293,7 +294,7 @@ static void model_pin(bool tagged, bool sure, const uint64_t rows[], bool needed
 	memset(needed, 0, w.n_records);
 	if (!tagged) {
 		for (unsigned i = 0; i < w.n_records; i++)
-			needed[i] = w.records[i].published - 1 >= w.pin.version;
+			needed[i] = w.records[i].stamp >= w.pin.version;
 		return;
 	}
 	while (more) {

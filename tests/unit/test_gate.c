@@ -12,102 +12,14 @@
 #include "moves.h"
 #include "pinned.h"
 #include "prepared.h"
+#include "recorded.h"
 #include "world.h"
 
-#define UUID	 "12345678-1111-4222-8333-444444444444"
-#define BIT_1	 UINT64_C(2)
-#define BIT_10	 (UINT64_C(1) << 10)
-#define PIN_A	 "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
-#define PIN_B	 "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
-#define FILE_OF	 "%u.lance"
-#define OVERLAYS 11
-
-/* One version. Fragments as "1:10 2:10:3": id, rows, deleted. */
-struct one {
-	uint64_t version, flags;
-	const char *fragments, *history, *pins;
-	int index_version;
-	const struct pf_buf *bitmap; /* of a user's index; NULL: there is none */
-	bool overlaid;
-};
-
-static const char *next_fragment(const char *text, unsigned v[3])
-{
-	int n = 0;
-
-	v[2] = 0;
-	if (sscanf(text, " %u:%u%n", &v[0], &v[1], &n) < 2)
-		return NULL;
-	text += n;
-	if (sscanf(text, ":%u%n", &v[2], &n) == 1)
-		text += n;
-	return text;
-}
-
-static void put_fragments(const char *text, uint32_t number, struct pf_buf *out, uint64_t *rows)
-{
-	char name[32];
-	unsigned v[3];
-
-	while ((text = next_fragment(text, v))) {
-		snprintf(name, sizeof(name), FILE_OF, v[0]);
-		prepared_fragment(out, number, v[0], name, v[1], v[2]);
-		*rows += v[1] - v[2];
-	}
-}
-
-static void put_overlaid(struct pf_buf *out)
-{
-	_cleanup_(pf_buf_release) struct pf_buf all = PF_BUF_INIT, fragment = PF_BUF_INIT;
-
-	prepared_fragment(&all, 2, 9, "9.lance", 10, 0);
-	/* Tag and length are two bytes. */
-	assert_int_equal(pf_buf_add(&fragment, all.data + 2, all.len - 2), 0);
-	assert_int_equal(pf_wire_put_bytes(&fragment, OVERLAYS, "", 0), 0);
-	assert_int_equal(pf_wire_put_bytes(out, 2, fragment.data, fragment.len), 0);
-}
-
-static void put(struct pf_store *st, const struct one *v)
-{
-	_cleanup_(pf_buf_release) struct pf_buf extra = PF_BUF_INIT, section = PF_BUF_INIT, content = PF_BUF_INIT,
-						details = PF_BUF_INIT;
-	uint64_t rows = 0;
-
-	prepared_body("Project c0 c1 c2", &extra);
-	put_fragments(v->fragments, 2, &extra, &rows);
-	if (v->overlaid)
-		put_overlaid(&extra);
-	assert_int_equal(pf_wire_put_u64(&extra, 11, 20), 0);
-	if (v->bitmap)
-		moves_index(&(struct moves_index){ .name = "by_id", .uuid = 1, .bitmap = v->bitmap }, &section);
-	if (v->history) {
-		moves_content(v->history, &content);
-		moves_details_inline(&content, &details);
-		moves_index(&(struct moves_index){ .name = PF_FRI_NAME,
-						   .uuid = 2,
-						   .type = MOVES_FRI_TYPE,
-						   .details = &details,
-						   .index_version = v->index_version },
-			    &section);
-	}
-	const struct table_version t = { .version = v->version,
-					 .reader_flags = v->flags,
-					 .writer_flags = BIT_PINS | v->flags,
-					 .extra = &extra,
-					 .index = section.len ? &section : NULL };
-	pinned_put(st, &t, &(struct pinned){ .pins = v->pins });
-}
-
-static struct pf_store *table(const struct one *v, size_t n)
-{
-	struct pf_store *st = NULL;
-
-	assert_int_equal(pf_store_mem_new(&st), 0);
-	for (size_t i = 0; i < n; i++)
-		put(st, &v[i]);
-	pf_store_mem_put(st, "data/new.lance", "x", 1);
-	return st;
-}
+#define UUID   "12345678-1111-4222-8333-444444444444"
+#define BIT_1  UINT64_C(2)
+#define BIT_10 (UINT64_C(1) << 10)
+#define PIN_A  "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
+#define PIN_B  "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
 
 /* Groups separated by `|`, each fragments that become one; prepared on a version. */
 static void prepare_rewrite(const char *text, uint64_t read_version, uint64_t new_id, struct pf_operation *out)
@@ -117,7 +29,7 @@ static void prepare_rewrite(const char *text, uint64_t read_version, uint64_t ne
 	for (const char *group = text; group; group = strchr(group, '|') ? strchr(group, '|') + 1 : NULL) {
 		_cleanup_(pf_buf_release) struct pf_buf message = PF_BUF_INIT;
 		uint64_t rows = 0;
-		put_fragments(group, 1, &message, &rows);
+		recorded_fragments(group, 1, &message, &rows);
 		prepared_fragment(&message, 2, new_id, "new.lance", rows, 0);
 		assert_int_equal(pf_wire_put_bytes(&body, 3, message.data, message.len), 0);
 	}
@@ -146,20 +58,6 @@ static int rewrite(struct pf_store *st, const char *text, const struct pf_buf *r
 	return r;
 }
 
-/* The history of the head, as moves_assert_history has it; NULL: there is none. */
-static void want_history(struct pf_store *st, const char *text)
-{
-	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-	_cleanup_(pf_fri_release) struct pf_fri f = { 0 };
-
-	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
-	assert_int_equal(pf_branch_head(b, &m, NULL), 0);
-	assert_int_equal(pf_fri_read_branch(b, m, &f, NULL), text ? 0 : -ENODATA);
-	if (text)
-		moves_assert_history(&f, text);
-}
-
 /* It is refused, with a sentence that has this in it, and nothing is left of it. */
 static void want_refusal(struct pf_store *st, const char *text, const struct pf_buf *rows, int err,
 			 const char *sentence)
@@ -186,27 +84,27 @@ static void want_pass(struct pf_store *st, const char *text)
 /* Version 0, or none: what is not known is asked for only where a pin follows it, through records as well. */
 static void what_no_pin_follows_need_not_be_known(void **state)
 {
-	static const struct one v[] = {
+	static const struct recorded v[] = {
 		{ .version = 1, .fragments = "1:10 2:10" },
 		{ .version = 2, .fragments = "1:10 2:10", .pins = "a" },
 		{ .version = 3, .fragments = "2:10:1 3:10:1 4:10:1", .pins = "a", .history = "L2 1:10 > 3:10" },
 	};
-	_cleanup_(pf_store_freep) struct pf_store *st = table(v, 3);
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 3);
 
 	want_refusal(st, "2:10:1", NULL, -EBUSY, "pin " PIN_A " follows the rows of fragment 2, group 0");
 	want_refusal(st, "4:10:1|3:10:1", NULL, -EBUSY, "pin " PIN_A " follows the rows of fragment 3, group 1");
 	want_pass(st, "4:10:1");
-	want_history(st, "stamp 2 [v0 1:10:0 > 3:10:0]\n");
+	recorded_want(st, "stamp 2 [v0 1:10:0 > 3:10:0]\n");
 }
 
 /* Without its source nobody knows what a pin follows; where all movements are known, that does not matter to version 0. */
 static void a_source_that_cannot_be_read(void **state)
 {
-	static const struct one v[] = {
+	static const struct recorded v[] = {
 		{ .version = 2, .fragments = "1:10 2:10", .pins = "a" },
 		{ .version = 3, .fragments = "1:10 2:10 3:10:1", .pins = "a" },
 	};
-	_cleanup_(pf_store_freep) struct pf_store *st = table(v, 2);
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 2);
 	struct pf_why why = PF_WHY_INIT;
 	struct pf_operation o = { 0 };
 	struct pf_work_result result;
@@ -221,35 +119,21 @@ static void a_source_that_cannot_be_read(void **state)
 	prepare_rewrite("2:10", 2, 0, &o);
 	if (pf_work_commit(b, &w, &result, &why) < 0)
 		fail_msg("%s", why.text);
-	want_history(st, "stamp 3 [v0 2:10:0 > 21:10:0]\n");
+	recorded_want(st, "stamp 3 [v0 2:10:0 > 21:10:0]\n");
 	pf_operation_release(&o);
-}
-
-/* Between our look at the head and our link somebody publishes a version. */
-struct meddler {
-	const struct one *v;
-	unsigned n, done;
-};
-
-static void meddle(void *arg, struct pf_store *st, const char *op, const char *name)
-{
-	struct meddler *m = arg;
-
-	if (strcmp(op, "link") == 0 && strstr(name, "_versions") && m->done < m->n)
-		put(st, &m->v[m->done++]);
 }
 
 /* A pin that is registered after planning, even after we looked, counts as well. */
 static void pins_are_judged_anew_on_each_attempt(void **state)
 {
-	static const struct one first = { .version = 1, .fragments = "1:10:1" };
-	static const struct one then = { .version = 2, .fragments = "1:10:1", .pins = "a" };
-	_cleanup_(pf_store_freep) struct pf_store *st = table(&first, 1);
+	static const struct recorded first = { .version = 1, .fragments = "1:10:1" };
+	static const struct recorded then = { .version = 2, .fragments = "1:10:1", .pins = "a" };
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(&first, 1);
 	_cleanup_(pf_buf_release) struct pf_buf left = PF_BUF_INIT;
-	struct meddler m = { &then, 1, 0 };
+	struct recorded_meddler m = { &then, 1, 0 };
 	struct pf_why why = PF_WHY_INIT;
 
-	pf_store_mem_set_hook(st, meddle, &m);
+	pf_store_mem_set_hook(st, recorded_meddle, &m);
 	assert_int_equal(rewrite(st, "1:10:1", NULL, &why), -EBUSY);
 	pf_store_mem_set_hook(st, NULL, NULL);
 	assert_int_equal(m.done, 1);
@@ -262,30 +146,30 @@ static void pins_are_judged_anew_on_each_attempt(void **state)
 /* A31: a record is stamped with the version before its own, after lost races too, and is put behind what others have recorded meanwhile. */
 static void the_stamp_is_that_of_the_attempt(void **state)
 {
-	static const struct one first[] = {
+	static const struct recorded first[] = {
 		{ .version = 1, .fragments = "1:10 2:10 3:10" },
 		{ .version = 2, .fragments = "1:10 2:10 3:10", .pins = "a" },
 	};
-	static const struct one then[] = {
+	static const struct recorded then[] = {
 		{ .version = 3, .fragments = "1:10 2:10 3:10", .pins = "ab" },
 		{ .version = 4, .fragments = "1:10 2:10 20:10", .pins = "ab", .history = "L3 3:10 > 20:10" },
 	};
-	_cleanup_(pf_store_freep) struct pf_store *st = table(first, 2);
-	struct meddler m = { then, 2, 0 };
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(first, 2);
+	struct recorded_meddler m = { then, 2, 0 };
 
-	pf_store_mem_set_hook(st, meddle, &m);
+	pf_store_mem_set_hook(st, recorded_meddle, &m);
 	want_pass(st, "1:10 2:10");
 	pf_store_mem_set_hook(st, NULL, NULL);
 	assert_int_equal(m.done, 2);
-	want_history(st, "stamp 3 [v0 3:10:0 > 20:10:0]\nstamp 4 [v0 1:10:0 2:10:0 > 21:20:0]\n");
+	recorded_want(st, "stamp 3 [v0 3:10:0 > 20:10:0]\nstamp 4 [v0 1:10:0 2:10:0 > 21:20:0]\n");
 }
 
 /* A30: a table with stable row ids cannot have a record. It is told from the head's flags alone, before anything is written, and each time alike. */
 static void stable_row_ids(void **state)
 {
-	static const struct one v = { .version = 1, .flags = BIT_1, .fragments = "1:10", .history = "" };
-	static const struct one plain = { .version = 1, .flags = BIT_1, .fragments = "1:10" };
-	_cleanup_(pf_store_freep) struct pf_store *st = table(&v, 1), *other = table(&plain, 1);
+	static const struct recorded v = { .version = 1, .flags = BIT_1, .fragments = "1:10", .history = "" };
+	static const struct recorded plain = { .version = 1, .flags = BIT_1, .fragments = "1:10" };
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(&v, 1), *other = recorded_table(&plain, 1);
 
 	for (int i = 0; i < 2; i++) {
 		want_refusal(
@@ -298,13 +182,13 @@ static void stable_row_ids(void **state)
 
 static void overlaid_fragments(void **state)
 {
-	static const struct one v = { .version = 1,
-				      .flags = BIT_10,
-				      .fragments = "1:10",
-				      .overlaid = true,
-				      .history = "T 2:10 > 9:10",
-				      .index_version = 1 };
-	_cleanup_(pf_store_freep) struct pf_store *st = table(&v, 1);
+	static const struct recorded v = { .version = 1,
+					   .flags = BIT_10,
+					   .fragments = "1:10",
+					   .overlaid = true,
+					   .history = "T 2:10 > 9:10",
+					   .index_version = 1 };
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(&v, 1);
 
 	want_refusal(st, "9:10", NULL, -EOPNOTSUPP, "fragment 9 has overlays, which a tagged history cannot follow");
 }
@@ -312,12 +196,12 @@ static void overlaid_fragments(void **state)
 /* Rows of others would be taken for its own. */
 static void an_id_that_the_history_knows(void **state)
 {
-	static const struct one v[] = {
+	static const struct recorded v[] = {
 		{ .version = 1, .fragments = "1:10 2:10 4:10" },
 		{ .version = 2, .fragments = "1:10 3:10", .pins = "a", .history = "L1 2:10 > 3:10 | 4:10 > 5:10" },
 	};
 	static const uint64_t ids[] = { 2, 5 };
-	_cleanup_(pf_store_freep) struct pf_store *st = table(v, 2);
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 2);
 
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
@@ -337,8 +221,8 @@ static void an_id_that_the_history_knows(void **state)
 /* What the history holds that nobody here knows could be anything: nothing is put behind it. */
 static void a_history_that_cannot_be_interpreted(void **state)
 {
-	static const struct one v = { .version = 1, .fragments = "1:10", .history = "T 2:10 > 3:10" };
-	_cleanup_(pf_store_freep) struct pf_store *st = table(&v, 1);
+	static const struct recorded v = { .version = 1, .fragments = "1:10", .history = "T 2:10 > 3:10" };
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(&v, 1);
 
 	want_refusal(st, "1:10", NULL, -EOPNOTSUPP, "nothing can be added to the history of moved rows");
 }
@@ -350,8 +234,8 @@ static void a_damaged_bitmap_of_an_index(void **state)
 
 	for (size_t n = 1; n <= sizeof(bytes); n++) {
 		const struct pf_buf bitmap = { (uint8_t *)(uintptr_t)bytes, n, n };
-		const struct one v = { .version = 1, .fragments = "1:10", .bitmap = &bitmap };
-		_cleanup_(pf_store_freep) struct pf_store *st = table(&v, 1);
+		const struct recorded v = { .version = 1, .fragments = "1:10", .bitmap = &bitmap };
+		_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(&v, 1);
 		want_refusal(st, "1:10", NULL, -EBADMSG, "bitmap");
 	}
 }
@@ -359,7 +243,7 @@ static void a_damaged_bitmap_of_an_index(void **state)
 /* E13: what a rewrite says that it moved is held against the fragments before it is in any history. */
 static void moves_that_do_not_fit(void **state)
 {
-	static const struct one v = { .version = 1, .fragments = "1:10:2 2:10" };
+	static const struct recorded v = { .version = 1, .fragments = "1:10:2 2:10" };
 	static const struct {
 		struct moves_range v[3];
 		size_t n;
@@ -372,7 +256,7 @@ static void moves_that_do_not_fit(void **state)
 		{ { { 1, 0, 7 }, { 3, 0, 9 } }, 2, "expected row addresses of fragment 2, found some of fragment 3" },
 		{ { { 1, 0, 7 }, { 2, 0, 9 }, { 3, 0, 0 } }, 3, "found some of fragment 3" },
 	};
-	_cleanup_(pf_store_freep) struct pf_store *st = table(&v, 1);
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(&v, 1);
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		_cleanup_(pf_buf_release) struct pf_buf rows = PF_BUF_INIT;
@@ -394,12 +278,12 @@ static void moves_that_do_not_fit(void **state)
 static void all_that_are_in_the_way(void **state)
 {
 	static const char *const fragments = "1:9 2:9 3:9 4:9 5:9 6:9 7:9 8:9 9:9:1";
-	const struct one v[] = {
+	const struct recorded v[] = {
 		{ .version = 1, .fragments = fragments },
 		{ .version = 2, .fragments = fragments, .pins = "a" },
 		{ .version = 3, .fragments = fragments, .pins = "ab" },
 	};
-	_cleanup_(pf_store_freep) struct pf_store *st = table(v, 3);
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 3);
 
 	want_refusal(st, fragments, NULL, -EBUSY,
 		     "pins " PIN_A ", " PIN_B

@@ -1,0 +1,53 @@
+"""What a release says of the versions of a table; as a program, to whoever asks in lines of JSON."""
+
+import json
+import sys
+
+import lance
+
+FILTERS = ("id = 12", "id >= 38 and id < 103", "s = 'row 21'", "s > 'row 3'", "n < 200")
+
+
+def content(ds):
+    return sorted(repr(sorted(row.items())) for row in ds.to_table().to_pylist())
+
+
+def by_index(ds):
+    """Answers to filters, to words and to a vector, which must be those that a scan gives."""
+    found = {}
+    for wanted in FILTERS:
+        if wanted.split()[0] not in ds.schema.names or "id" not in ds.schema.names:
+            continue
+        found[wanted], scanned = (
+            sorted(ds.scanner(columns=["id"], filter=wanted, use_scalar_index=use).to_table()["id"].to_pylist())
+            for use in (True, False)
+        )
+        assert found[wanted] == scanned, "%s: index %s, scan %s" % (wanted, found[wanted], scanned)
+    names = [index["name"] for index in ds.list_indices()]
+    if "words" in names:
+        found["words"] = sorted(ds.to_table(columns=["id"], full_text_query="21")["id"].to_pylist())
+        scanned = sorted(row["id"] for row in ds.to_table(columns=["id", "s"]).to_pylist() if "21" in row["s"].split())
+        assert found["words"] == scanned, "words: index %s, scan %s" % (found["words"], scanned)
+    if "vec_idx" in names:
+        near = {"column": "vec", "q": [3.0, 31.0, 1.0, -31.0], "k": 5}
+        found["vec"], scanned = (
+            ds.to_table(columns=["id"], nearest={**near, "use_index": use, "nprobes": 2})["id"].to_pylist()
+            for use in (True, False)
+        )
+        assert found["vec"] == scanned, "vector: index %s, scan %s" % (found["vec"], scanned)
+    return found
+
+
+def read(at, versions, indexed):
+    """Of each version its rows; of some what indices answer."""
+    rows = {str(version): content(lance.dataset(at, version=version)) for version in versions}
+    return rows, {str(version): by_index(lance.dataset(at, version=version)) for version in indexed}
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        try:
+            answer = read(*json.loads(line))
+        except BaseException as error:
+            answer = "%s: %s" % (type(error).__name__, error)
+        print(json.dumps(answer), flush=True)

@@ -1,0 +1,233 @@
+"""Two copies of a table that Lance does the same to: what is in them must be the same, but for uuids, times and what pins add.
+
+Whatever is random or of its moment gets a name for the order in which it comes up, the same in both if they are alike.
+"""
+
+import collections
+import glob
+import json
+import os
+import re
+import shutil
+import struct
+import time
+
+from manifest import fields, section, unflag
+from support import FLAG, equal, pinctl
+
+PINS = 10395  # proto/pins.proto
+UPDATE, FIELDS_MODIFIED = 108, 4  # of a transaction
+HINT = "latest_version_hint.json"
+TIMESTAMP, OFFSETS = 7, (6, 21, 23)
+RANDOM = re.compile(
+    rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # a uuid
+    rb"|[01]{24}[0-9a-f]{26}"  # a data file
+    rb"|(?<=\x0a\x10)(?s:.{16})"  # a uuid in protobuf
+)
+NUMBER = re.compile(r"(_deletions/\d+-\d+-|_versions/d)\d+")
+
+
+class Twins:
+    """ours is what is looked at, theirs what Lance is alone with."""
+
+    def __init__(self, template, folder):
+        # Paths are as long, since they are in manifests.
+        self.ours, self.theirs = (os.path.join(folder, side, "t.lance") for side in "ab")
+        for at in (self.ours, self.theirs):
+            shutil.copytree(template, at)
+        for name in manifests(self.theirs).values():
+            unflag(name)
+        for name in glob.glob(self.theirs + "/_refs/tags/pinfs-*"):
+            os.unlink(name)
+
+    def here(self, text):
+        # Some releases leave out the first slash.
+        return text.replace(self.ours[1:], "T").replace(self.theirs[1:], "T")
+
+
+def new_pin(at):
+    pinctl(at, "enable", "--apply")
+    return pinctl(at, "register", "+1h").strip()
+
+
+def manifests(at, branch=""):
+    """{version: path}, whatever names Lance gives them."""
+    found = {}
+    for name in glob.glob(os.path.join(at, branch, "_versions", "[0-9]*.manifest")):
+        number = os.path.basename(name).split(".")[0]
+        found[2**64 - 1 - int(number) if len(number) == 20 else int(number)] = name
+    return dict(sorted(found.items()))
+
+
+def sections(data):
+    """The manifest, its indices and the transaction that it has inline, if it has one."""
+    (at,) = struct.unpack_from("<q", data, len(data) - 16)
+    found = section(data, at)
+    places = fields(found)
+    indices = section(data, places[6][0]) if 6 in places else b""
+    # Releases look for it at one place or the other; ours is at both.
+    transactions = {section(data, places[number][0]) for number in (21, 23) if number in places}
+    assert len(transactions) < 2, "two transactions"
+    return [found, indices, *transactions]
+
+
+def pins_of(at, version):
+    """The pins, as they are stored, and whether bit 19 is set."""
+    with open(manifests(at)[version], "rb") as file:
+        found = fields(sections(file.read())[0])
+    return found.get(PINS, []), bool(found.get(10, [0])[-1] & FLAG)
+
+
+# --- what is the same ---------------------------------------------------------------------------------------------------
+
+
+def is_time(value):
+    now = time.time()
+    return any(now - 86400 < value / unit < now + 86400 for unit in (1, 10**3, 10**6, 10**9))
+
+
+def which_index(entry):
+    found = fields(entry)
+    return [found.get(number, []) for number in (3, 4, 5)]
+
+
+class Look:
+    """One of the two, as it may be compared: {path: what is in it}."""
+
+    def __init__(self, twins, at):
+        self.twins, self.at, self.names = twins, at, {}
+        self.found, self.hints = {}, {}
+        for version, name in manifests(at).items():
+            self.found["version %d" % version] = self.manifest(name)
+        for branch in sorted(glob.glob(at + "/tree/**/_versions", recursive=True)):
+            branch = os.path.relpath(os.path.dirname(branch), at)
+            for version, name in manifests(at, branch).items():
+                self.found["%s, version %d" % (branch, version)] = self.manifest(name)
+        files = [
+            self.file(os.path.relpath(os.path.join(folder, name), at))
+            for folder, _, names in os.walk(at)
+            for name in names
+            if not name.endswith(".manifest") or name.startswith("d")
+        ]
+        self.files = list(filter(None, files))
+
+    def token(self, match):
+        key = match[0]
+        if len(key) == 36:
+            key = bytes.fromhex(key.replace(b"-", b"").decode())
+        number = self.names.setdefault(key, len(self.names) + 1)
+        return b"%0*d" % (len(match[0]), number)
+
+    def plain(self, data):
+        """Names are as long as what they stand for, so that offsets stay as they are; so are the paths of both."""
+        for at in (self.twins.ours, self.twins.theirs):
+            # Some releases leave out the first slash.
+            data = data.replace(at[1:].encode(), b"T" * (len(at) - 1))
+        return RANDOM.sub(self.token, data)
+
+    def manifest(self, name):
+        with open(name, "rb") as file:
+            found, indices, *transactions = sections(file.read())
+        # Names are given in this order. That of indices is of a hash in some releases, and of much in transactions it always is.
+        found = fields(self.plain(found))
+        indices = [self.plain(entry) for entry in sorted(fields(indices).get(1, []), key=which_index)]
+        for number in (PINS, TIMESTAMP, *OFFSETS):
+            found.pop(number, None)
+        found[10] = [found.get(10, [0])[-1] & ~FLAG]
+        return {
+            **{"field %d" % number: message(found[number]) for number in sorted(found) if found[number] != [0]},
+            "indices": message(indices),
+            "transaction": [transaction(self.plain(one)) for one in transactions],
+        }
+
+    def known(self, match):
+        key = match[0]
+        if len(key) == 36:
+            key = bytes.fromhex(key.replace(b"-", b"").decode())
+        return b"%d" % self.names[key] if key in self.names else b"?"
+
+    def file(self, path):
+        at = os.path.join(self.at, path)
+        name = NUMBER.sub(r"\1?", RANDOM.sub(self.known, path.encode()).decode())
+        if path.startswith("_refs/tags/pinfs-"):
+            return None
+        if name.endswith(HINT):
+            # Lance up to 4 makes none, and leaves it as it was.
+            with open(at) as file:
+                named = json.load(file)["version"]
+            self.hints[name] = named == list(manifests(self.at, os.path.dirname(os.path.dirname(path))))[-1]
+            return None
+        if path.startswith("_refs/"):
+            with open(at) as file:
+                said = json.loads(re.sub("[0-9a-f-]{32,}", "?", file.read()))
+            for key in list(said):
+                if key in ("manifestSize", "createAt", "createdAt", "updatedAt"):
+                    del said[key]
+            return name, json.dumps(said, sort_keys=True)
+        if "_indices/" in path or path.endswith(".manifest") or "_transactions/" in path:
+            return name, ""
+        return name, os.path.getsize(at)
+
+
+def message(values):
+    """Of a field: its values, opened as far as they can be taken for messages; times and random numbers have no value."""
+    found = [one(value) for value in values]
+    # What was a map has no order.
+    if len(found) > 1 and all(isinstance(value, dict) and set(value) <= {1, 2} for value in found):
+        found.sort(key=repr)
+    return found
+
+
+def one(value):
+    if isinstance(value, int):
+        return "time" if is_time(value) else "random" if value >= 2**40 else value
+    if not value or value.isdigit():
+        return value
+    try:
+        found = {number: message(some) for number, some in fields(value).items()}
+    except (ValueError, IndexError):
+        return value
+    if 0 in found:
+        return value
+    # Seconds and nanoseconds.
+    return "time" if set(found) <= {1, 2} and found.get(1) == ["time"] else found
+
+
+def transaction(value):
+    found = one(value)
+    for update in found.get(UPDATE, []):
+        update[FIELDS_MODIFIED] = sorted(value for value in update.get(FIELDS_MODIFIED, []) for value in value)
+    return sort(found)
+
+
+def sort(value):
+    if isinstance(value, dict):
+        return {number: sort(some) for number, some in value.items()}
+    if isinstance(value, list):
+        return sorted(map(sort, value), key=repr)
+    return value
+
+
+def same(ours, theirs, what):
+    """Say where they differ, not all they are."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        equal(sorted(ours), sorted(theirs), "members of " + what)
+        for key in theirs:
+            same(ours[key], theirs[key], "%s, %s" % (what, key))
+    elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
+        for i, one in enumerate(theirs):
+            same(ours[i], one, "%s [%d]" % (what, i))
+    else:
+        equal(ours, theirs, what)
+
+
+def same_tree(twins):
+    ours, theirs = Look(twins, twins.ours), Look(twins, twins.theirs)
+    for name in theirs.found:
+        assert name in ours.found, "it has no " + name
+        same(ours.found[name], theirs.found[name], name)
+    equal(list(ours.found), list(theirs.found), "versions")
+    missing, more = (collections.Counter(a.files) - collections.Counter(b.files) for a, b in ((theirs, ours), (ours, theirs)))
+    assert not missing and not more, "files that are missing: %s; that should not be there: %s" % (list(missing), list(more))
+    assert set(theirs.hints) <= set(ours.hints), "hints: %s" % list(ours.hints)
+    equal([name for name, right in ours.hints.items() if not right], [], "hints that are behind")
