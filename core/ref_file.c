@@ -157,6 +157,7 @@ int pf_ref_put(struct pf_store *st, const char *dir, const char *file, const str
 
 int pf_ref_remove(struct pf_store *st, const char *dir, const char *file)
 {
+	struct pf_stat found;
 	int r = pf_store_unlink(st, file);
 
 	for (int i = 1; r == -EINTR && i < TRIES_MAX; i++) {
@@ -165,7 +166,13 @@ int pf_ref_remove(struct pf_store *st, const char *dir, const char *file)
 		if (r == -ENOENT)
 			r = 0;
 	}
-	return r < 0 ? r : pf_store_sync_dir(st, dir);
+	/* It took effect, whatever was reported. */
+	if (r < 0 && r != -ENOENT && pf_store_stat(st, file, &found) == -ENOENT)
+		r = 0;
+	if (r < 0)
+		return r;
+	r = pf_store_sync_dir(st, dir);
+	return r < 0 ? pf_store_sync_dir(st, dir) : 0;
 }
 
 void pf_ref_time(struct pf_time t, char out[PF_TIME_TEXT])

@@ -122,6 +122,7 @@ int pf_tag_create(struct pf_branch *b, const char *name, uint64_t version, struc
 int pf_tag_delete(struct pf_store *st, const char *name, struct pf_why *why)
 {
 	_cleanup_(pf_freep) char *file = file_of(name);
+	struct pf_stat found;
 
 	int r = pf_tag_name_check(name, why);
 	if (r < 0)
@@ -129,5 +130,10 @@ int pf_tag_delete(struct pf_store *st, const char *name, struct pf_why *why)
 	r = file ? pf_ref_remove(st, TAGS, file) : -ENOMEM;
 	if (r == -ENOENT)
 		return pf_why_set(why, r, "no tag %s: %s is missing", name, file);
+	if (r < 0 && file && pf_store_stat(st, file, &found) == -ENOENT)
+		return pf_why_set(why, -EINPROGRESS,
+				  "the tag %s is removed, but may come back if this host fails: %s. `pinctl tag ls` "
+				  "tells when storage works again",
+				  name, strerror(-r));
 	return r < 0 ? pf_why_set(why, r, "cannot remove %s: %s", file, strerror(-r)) : 0;
 }

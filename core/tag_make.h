@@ -23,7 +23,10 @@ int pf_tag_name_check(const char *name, struct pf_why *why);
  */
 int pf_tag_create(struct pf_branch *b, const char *name, uint64_t version, struct pf_time now, struct pf_why *why);
 
-/* -ENOENT: there is none. A damaged one is removed, too: no Lance can list tags as long as it is there. */
+/*
+ * -ENOENT: there is none; -EINPROGRESS: it is gone, and storage failed to make that durable. A damaged one is removed, too: no Lance can list tags as long as
+ * it is there.
+ */
 int pf_tag_delete(struct pf_store *st, const char *name, struct pf_why *why);
 
 /* The file of a tag, as Lance prints it, put unless it is there. `metadata`: text of a JSON object, printed as it is. Errors of pf_ref_put. */

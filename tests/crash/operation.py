@@ -7,7 +7,9 @@ import table
 from world import equal, must, new_id, new_table, overdue, pinctl, stamp
 
 # What changes files: between two of these a kill finds the same files wherever it comes.
-CHANGES = {"openat", "write", "copy_file_range", "fsync", "fdatasync", "linkat", "renameat", "unlinkat", "mkdirat"}
+CHANGES = {"openat", "write", "copy_file_range", "fsync", "fdatasync", "linkat", "renameat", "unlinkat", "mkdirat", "create"}
+# Of these, without what is opened only to be read; and what the C library makes of paths.
+WRITES = CHANGES - {"openat"} | {"mkdir", "rename", "unlink", "rmdir"}
 KINDS = ("register", "renew", "release", "expire")
 TERM, LATER = 7200, 10800
 

@@ -3,10 +3,12 @@ Runs in an environment of released Lance: a request a line on stdin, what Lance 
 
   PATH                        opens the table: "N versions, newest N"
   each PATH                   opens and reads each version that is listed: "1: 10 rows, 2: 12 rows"
+  content PATH                opens it: "N versions, N rows, N found" and a digest of both, then what branches and tags it lists, and rows of branches
   append PATH                 appends a row, through a handle of its own: the version
   tag PATH VERSION NAME       a tag; branch PATH VERSION NAME: a branch from main: "done"
 """
 
+import hashlib
 import sys
 
 import lance
@@ -23,6 +25,19 @@ def opens(path):
 def each(path):
     versions = sorted(entry["version"] for entry in lance.dataset(path).versions())
     return ", ".join("%d: %d rows" % (v, len(lance.dataset(path, version=v).to_table())) for v in versions)
+
+
+def digest(ds):
+    """Of all rows in their order, and of those that a filter finds, by an index if there is one."""
+    rows, found = ds.to_table(), ds.to_table(filter="id < 20").sort_by("id")
+    text = repr((rows.to_pylist(), found.to_pylist()))
+    return "%d rows, %d found, %s" % (rows.num_rows, found.num_rows, hashlib.sha256(text.encode()).hexdigest()[:12])
+
+
+def content(path):
+    ds = lance.dataset(path)
+    branches = {name: digest(ds.checkout_version((name, None))) for name in sorted(ds.branches.list())}
+    return "%d versions, %s; branches %s, tags %s" % (len(ds.versions()), digest(ds), branches, sorted(ds.tags.list()))
 
 
 def append(path):
@@ -44,7 +59,7 @@ def branch(path, version, name):
 for line in sys.stdin:
     words = line.split()
     try:
-        act = {"each": each, "append": append, "tag": tag, "branch": branch}.get(words[0])
+        act = {"each": each, "content": content, "append": append, "tag": tag, "branch": branch}.get(words[0])
         print(act(*words[1:]) if act else opens(line.strip()), flush=True)
     except BaseException as error:
         print("error: " + (" ".join(str(error).split()) or repr(error)), flush=True)

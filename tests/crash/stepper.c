@@ -11,7 +11,8 @@
  *   -d DIR     count only calls on storage, on what is in this directory (an absolute path without links)
  *   -c NAME    count only calls of this name (see the table below)
  *   -r FILE    for a daemon: at SIGUSR1 read a new N from FILE, write there how many were counted since the last time, and count from 0
- *   -o FILE    at the end, write the name of each call counted there, one a line; - for a call without a name here
+ *   -o FILE    at the end, write the name of each call counted there, one a line; - for a call without a name here, create for an openat that
+ *              may make a file
  *
  * SIGTERM is passed on. Ends as the command does: with its status, or 128 and the signal. 125: it could not be done; 77: not on this machine.
  */
@@ -51,11 +52,19 @@ static struct {
 
 static volatile sig_atomic_t rearm;
 
+/* In place of an argument: the call has a path only, which is the first. */
+#define NO_FD (-1)
+
 /* Calls on files: what they are called, and which argument is a descriptor of the file or of the directory its name starts from. */
 static const struct {
 	const char *name;
 	int fd;
 } calls[] = {
+#ifdef SYS_mkdir
+	/* Machines that came later do not have these, and the C library makes the others of them. */
+	[SYS_mkdir] = { "mkdir", NO_FD },	[SYS_rename] = { "rename", NO_FD },
+	[SYS_unlink] = { "unlink", NO_FD },	[SYS_rmdir] = { "rmdir", NO_FD },
+#endif
 	[SYS_openat] = { "openat", 0 },		[SYS_read] = { "read", 0 },
 	[SYS_pread64] = { "pread64", 0 },	[SYS_write] = { "write", 0 },
 	[SYS_pwrite64] = { "pwrite64", 0 },	[SYS_copy_file_range] = { "copy_file_range", 2 },
@@ -75,6 +84,11 @@ static const char *name_of(const struct __ptrace_syscall_info *info)
 	return nr < sizeof(calls) / sizeof(*calls) && calls[nr].name ? calls[nr].name : "-";
 }
 
+static bool creates(const struct __ptrace_syscall_info *info)
+{
+	return info->entry.nr == SYS_openat && (info->entry.args[2] & O_CREAT);
+}
+
 /* Is it `dir` or something in it? */
 static bool within(const char *path, const char *dir)
 {
@@ -89,10 +103,10 @@ static bool on_storage(pid_t tid, const struct __ptrace_syscall_info *info)
 
 	if (*name_of(info) == '-')
 		return false;
-	int fd = (int)info->entry.args[calls[info->entry.nr].fd];
+	int arg = calls[info->entry.nr].fd, fd = arg == NO_FD ? AT_FDCWD : (int)info->entry.args[arg];
 	if (fd == AT_FDCWD) {
 		/* Only whoever opens the table itself has a path that starts nowhere. Not beyond the page: there may be nothing. */
-		uint64_t at = info->entry.args[1];
+		uint64_t at = info->entry.args[arg + 1];
 		struct iovec to = { path, 4096 - (at & 4095) }, from = { (void *)(uintptr_t)at, to.iov_len };
 		return process_vm_readv(tid, &to, 1, &from, 1, 0) > 0 && within(path, opt.dir);
 	}
@@ -196,7 +210,7 @@ static void on_call(pid_t tid)
 		return;
 	now.counted++;
 	if (opt.report)
-		fprintf(opt.report, "%s\n", name_of(&info));
+		fprintf(opt.report, "%s\n", creates(&info) ? "create" : name_of(&info));
 	/* One at a time: a second thread in a call that is to fail while the first still is in its own goes unharmed. */
 	if ((now.counted == opt.n || (opt.forever && now.counted > opt.n)) && !now.failing)
 		act(tid, &info);

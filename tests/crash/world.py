@@ -221,11 +221,13 @@ def scratch():
         yield os.path.realpath(folder)
 
 
-def new_table(folder, name="t.lance", fixture=FIXTURE):
-    """A small table of Lance's that takes pins."""
+def new_table(folder, name="t.lance", fixture=FIXTURE, change=None):
+    """A small table of Lance's that takes pins. `change`: what is done to it before."""
     at = os.path.join(folder, name)
     shutil.copytree(fixture, at)
     subprocess.run(["chmod", "-R", "u+w", at], check=True)
+    if change:
+        change(at)
     must(pinctl(at, "enable", "--apply"))
     return at
 

@@ -64,8 +64,13 @@ static int copy_to(struct ctl *c, const char *at, struct pf_copied *done, struct
 	if (r == -EXDEV)
 		pf_why_set(why, r, "%s is on another file system than the table, and files can only be linked on one",
 			   at);
-	if (r == 0 && rename(temp, at) < 0)
-		r = pf_why_set(why, -errno, "cannot rename %s to %s: %s", temp, at, strerror(errno));
+	if (r == 0 && rename(temp, at) < 0) {
+		r = -errno;
+		/* It may have taken effect, whatever was reported. */
+		if (lstat(temp, &st) < 0 && errno == ENOENT && lstat(at, &st) == 0)
+			return 0;
+		pf_why_set(why, r, "cannot rename %s to %s: %s", temp, at, strerror(-r));
+	}
 	if (r < 0)
 		nftw(temp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 	return r;
@@ -73,7 +78,6 @@ static int copy_to(struct ctl *c, const char *at, struct pf_copied *done, struct
 
 int cmd_copy(struct ctl *c, const struct args *a)
 {
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
 	_cleanup_(pf_freep) char *at = NULL;
 	struct pf_copied done = { 0 };
 	struct pf_why why = PF_WHY_INIT;
@@ -83,8 +87,6 @@ int cmd_copy(struct ctl *c, const struct args *a)
 		r = future_path(a->operand[0], &at, &why);
 	if (r == 0)
 		r = copy_to(c, at, &done, &why);
-	if (r == 0)
-		r = pf_branch_head(c->branch, &head, &why);
 	if (r < 0)
 		return ctl_fail(r, &why);
 	ctl_say("%s is a copy without pins, which released Lance can write to: %" PRIu64 " manifests, and %" PRIu64
