@@ -7,15 +7,11 @@
 #include "base_path.h"
 #include "flags.h"
 #include "fri_branch.h"
+#include "fri_write.h"
 #include "lance.pb-c.h"
 #include "next.h"
 #include "pins.pb-c.h"
 #include "txn.h"
-
-/* A history above this is a file of its own (lance-14-fri section 3). */
-#define INLINE_MAX   204800
-#define DETAILS_FILE "details.binpb"
-#define DETAILS_TYPE "/lance.table.FragmentReuseIndexDetails"
 
 void pf_cloned_release(struct pf_cloned *f)
 {
@@ -169,45 +165,13 @@ static int move_fragments(struct making *m, struct pf_why *why)
 static int write_details(struct making *m, const char *uuid, const struct pf_buf *content, struct pf_why *why)
 {
 	struct pf_cloned *f = &m->files;
-	int r;
 
 	if (asprintf(&f->details_dir, "%s_indices/%s", m->c->dir, uuid) < 0)
 		return f->details_dir = NULL, -ENOMEM;
-	if (asprintf(&f->details, "%s/" DETAILS_FILE, f->details_dir) < 0)
+	if (asprintf(&f->details, "%s/" PF_FRI_FILE, f->details_dir) < 0)
 		return f->details = NULL, -ENOMEM;
-	r = pf_store_mkdir(m->c->to, f->details_dir);
-	if (r == 0)
-		r = pf_store_write_new(m->c->to, f->details, content->data, content->len, true);
-	if (r == 0)
-		r = pf_store_sync_dir(m->c->to, f->details_dir);
+	int r = pf_fri_write_file(m->c->to, f->details_dir, f->details, PF_SPAN_OF(content));
 	return r < 0 ? pf_why_set(why, r, "cannot write %s: %s", f->details, strerror(-r)) : 0;
-}
-
-/* Append the index_details of a history, which is written to a file if it is long. */
-static int put_details(struct making *m, const char *uuid, const struct pf_buf *content, struct pf_buf *out,
-		       struct pf_why *why)
-{
-	_cleanup_(pf_buf_release) struct pf_buf file = PF_BUF_INIT, details = PF_BUF_INIT, any = PF_BUF_INIT;
-	int r;
-
-	if (content->len > INLINE_MAX) {
-		r = write_details(m, uuid, content, why);
-		if (r == 0)
-			r = pf_wire_put_bytes(&file, LANCE__EXTERNAL_FILE__FIELD__PATH, DETAILS_FILE,
-					      strlen(DETAILS_FILE));
-		if (r == 0)
-			r = pf_wire_put_u64(&file, LANCE__EXTERNAL_FILE__FIELD__SIZE, content->len);
-		if (r == 0)
-			r = pf_put_span(&details, LANCE__FRAGMENT_REUSE_INDEX_DETAILS__FIELD__EXTERNAL,
-					PF_SPAN_OF(&file));
-	} else {
-		r = pf_put_span(&details, LANCE__FRAGMENT_REUSE_INDEX_DETAILS__FIELD__INLINE, PF_SPAN_OF(content));
-	}
-	if (r == 0)
-		r = pf_wire_put_bytes(&any, LANCE__ANY__FIELD__TYPE_URL, DETAILS_TYPE, strlen(DETAILS_TYPE));
-	if (r == 0)
-		r = pf_put_span(&any, LANCE__ANY__FIELD__VALUE, PF_SPAN_OF(&details));
-	return r < 0 ? r : pf_put_span(out, LANCE__INDEX_METADATA__FIELD__INDEX_DETAILS, PF_SPAN_OF(&any));
 }
 
 static int put_uuid(const struct pf_uuid *u, struct pf_buf *out)
@@ -243,8 +207,10 @@ static int move_history(struct making *m, size_t i, struct pf_why *why)
 	r = set_bases(PF_SPAN_OF(&fri.content), &history_site, 1, m->base, &content, why);
 	pf_uuid_new(&u);
 	pf_uuid_format(&u, text);
+	if (r == 0 && content.len > PF_FRI_INLINE_MAX)
+		r = write_details(m, text, &content, why);
 	if (r == 0)
-		r = put_details(m, text, &content, &details, why);
+		r = pf_fri_put_details(m->next.entries[i].message, &content, &details, why);
 	if (r == 0)
 		r = put_uuid(&u, &uuid);
 	const struct pf_change changes[] = {
@@ -469,7 +435,7 @@ int pf_clone_make(const struct pf_clone *c, struct pf_cloned *out, struct pf_why
 	int r = make(&m, why);
 	if (r < 0) {
 		pf_clone_undo(c->to, &m.files);
-		return r;
+		return pf_why_default(why, r, "%s: %s", c->source->name, strerror(-r));
 	}
 	*out = m.files;
 	m.files = (struct pf_cloned){ 0 };

@@ -4,7 +4,6 @@
 
 #include "lance.pb-c.h"
 
-#define DETAILS_FILE "details.binpb"
 #define DETAILS_TYPE "/lance.table.FragmentReuseIndexDetails"
 #define MS_PER_S     1000
 #define NS_PER_MS    1000000
@@ -126,7 +125,7 @@ static int put_details(struct pf_span old, const struct pf_buf *content, bool ex
 	int r;
 
 	if (external) {
-		r = pf_wire_put_bytes(&file, LANCE__EXTERNAL_FILE__FIELD__PATH, DETAILS_FILE, strlen(DETAILS_FILE));
+		r = pf_wire_put_bytes(&file, LANCE__EXTERNAL_FILE__FIELD__PATH, PF_FRI_FILE, strlen(PF_FRI_FILE));
 		if (r == 0)
 			r = pf_wire_put_u64(&file, LANCE__EXTERNAL_FILE__FIELD__SIZE, content->len);
 		if (r == 0)
@@ -166,6 +165,17 @@ static int put_any(struct pf_span old, const struct pf_buf *content, bool extern
 		{ LANCE__ANY__FIELD__VALUE, PF_SPAN_OF(&value) },
 	};
 	return pf_message_change(old, v, ARRAY_LEN(v), out, why);
+}
+
+int pf_fri_put_details(struct pf_span entry, const struct pf_buf *content, struct pf_buf *out, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf any = PF_BUF_INIT;
+	struct pf_span before;
+
+	int r = find(entry, LANCE__INDEX_METADATA__FIELD__INDEX_DETAILS, &before, why);
+	if (r == 0)
+		r = put_any(before, content, content->len > PF_FRI_INLINE_MAX, &any, why);
+	return r < 0 ? r : pf_put_span(out, LANCE__INDEX_METADATA__FIELD__INDEX_DETAILS, PF_SPAN_OF(&any));
 }
 
 /* What a new entry says, each as a whole field. */
@@ -231,20 +241,15 @@ int pf_fri_replace(struct pf_next *x, const struct pf_fri *history, const struct
 		   struct pf_time now, struct pf_why *why)
 {
 	_cleanup_(parts_release) struct parts p = { 0 };
-	_cleanup_(pf_buf_release) struct pf_buf any = PF_BUF_INIT, message = PF_BUF_INIT, content = PF_BUF_INIT;
-	bool external = history->content.len > PF_FRI_INLINE_MAX;
-	struct pf_span old, before, kept;
+	_cleanup_(pf_buf_release) struct pf_buf message = PF_BUF_INIT, content = PF_BUF_INIT;
+	struct pf_span old, kept;
 	struct pf_uuid id;
 
 	pf_uuid_new(&id);
 	take_entry(x, &old);
 	int r = put_parts(x, &id, history, coverage, now, &p);
 	if (r == 0)
-		r = find(old, LANCE__INDEX_METADATA__FIELD__INDEX_DETAILS, &before, why);
-	if (r == 0)
-		r = put_any(before, &history->content, external, &any, why);
-	if (r == 0)
-		r = pf_put_span(&p.details, LANCE__INDEX_METADATA__FIELD__INDEX_DETAILS, PF_SPAN_OF(&any));
+		r = pf_fri_put_details(old, &history->content, &p.details, why);
 	if (r < 0)
 		return r;
 	const struct pf_change v[] = {
@@ -262,7 +267,7 @@ int pf_fri_replace(struct pf_next *x, const struct pf_fri *history, const struct
 	r = pf_message_change(old, v, ARRAY_LEN(v), &message, why);
 	if (r == 0)
 		r = pf_next_add_entry(x, PF_SPAN_OF(&message), why);
-	if (r < 0 || !external)
+	if (r < 0 || history->content.len <= PF_FRI_INLINE_MAX)
 		return r;
 	r = pf_buf_add(&content, history->content.data, history->content.len);
 	if (r == 0)
@@ -279,11 +284,11 @@ static int names(const char *dir, const struct pf_next *x, struct pf_buf *folder
 	int r = pf_buf_addf(folder, "%s_indices/%s", dir, x->history_uuid);
 
 	if (r == 0)
-		r = pf_buf_addf(file, "%s_indices/%s/" DETAILS_FILE, dir, x->history_uuid);
+		r = pf_buf_addf(file, "%s_indices/%s/" PF_FRI_FILE, dir, x->history_uuid);
 	return r < 0 || !pf_buf_str(folder) || !pf_buf_str(file) ? -ENOMEM : 0;
 }
 
-static int write_file(struct pf_store *st, const char *folder, const char *file, struct pf_span bytes)
+int pf_fri_write_file(struct pf_store *st, const char *folder, const char *file, struct pf_span content)
 {
 	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
 
@@ -291,7 +296,7 @@ static int write_file(struct pf_store *st, const char *folder, const char *file,
 	if (r == 0)
 		r = pf_store_create(st, file, &sg);
 	if (r == 0)
-		r = pf_stage_write(sg, bytes.p, bytes.n);
+		r = pf_stage_write(sg, content.p, content.n);
 	if (r == 0)
 		r = pf_stage_sync(sg);
 	return r < 0 ? r : pf_store_sync_dir(st, folder);
@@ -306,7 +311,7 @@ int pf_fri_store(struct pf_store *st, const char *dir, const struct pf_next *x, 
 	int r = names(dir, x, &folder, &file);
 	if (r < 0)
 		return r;
-	r = write_file(st, (char *)folder.data, (char *)file.data, x->history);
+	r = pf_fri_write_file(st, (char *)folder.data, (char *)file.data, x->history);
 	if (r == 0)
 		return 0;
 	pf_fri_unstore(st, dir, x);

@@ -10,6 +10,7 @@
 
 /* Lance keeps a history of up to so many bytes in its entry, and a longer one in a file. */
 #define PF_FRI_INLINE_MAX 204800
+#define PF_FRI_FILE	  "details.binpb" /* in _indices/<uuid of the entry>/ */
 
 /* Rows that were moved together. All is borrowed. */
 struct pf_move {
@@ -33,6 +34,12 @@ int pf_fri_coverage(const struct pf_fri *f, size_t first, struct pf_bitmap **out
  */
 int pf_fri_replace(struct pf_next *x, const struct pf_fri *history, const struct pf_bitmap *coverage,
 		   struct pf_time now, struct pf_why *why);
+
+/* Append the index_details of an entry: those of the message `entry` (empty: none), but with this content, inline or, if it is too long, in the file. */
+int pf_fri_put_details(struct pf_span entry, const struct pf_buf *content, struct pf_buf *out, struct pf_why *why);
+
+/* Write that file, `file` in the directory `folder`, which is made, durably. */
+int pf_fri_write_file(struct pf_store *st, const char *folder, const char *file, struct pf_span content);
 
 /* Write x->history to its file, if there is one, durably; and remove it again, once the commit is known to have failed. */
 int pf_fri_store(struct pf_store *st, const char *dir, const struct pf_next *x, struct pf_why *why);

@@ -13,6 +13,14 @@ void alloc_fail(unsigned nth)
 	failing = nth;
 }
 
+unsigned alloc_pause(void)
+{
+	unsigned nth = failing > calls ? failing - calls : 0;
+
+	failing = 0;
+	return nth;
+}
+
 unsigned alloc_calls(void)
 {
 	return calls;

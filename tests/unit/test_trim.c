@@ -315,19 +315,11 @@ static void a_long_history(void **state)
 	}
 }
 
-/* Storage fails at each call in turn: it is committed once, or not at all; what is said is true; and doing it again ends well. */
-static bool fail_call(const struct recorded *v, unsigned nth, enum pf_fault kind, int err, bool forever)
+/* Storage failed, and works again: it is committed once, or not at all; what was said is true; and doing it again ends well. */
+static void check_failed(struct pf_store *st, int r, const struct pf_why *why)
 {
-	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 2);
-	_cleanup_(pf_buf_release) struct pf_buf before = PF_BUF_INIT, after = PF_BUF_INIT;
-	struct pf_why why = PF_WHY_INIT;
 	uint64_t version;
 
-	table_list(st, "_indices", &before);
-	unsigned calls = pf_store_mem_calls(st);
-	pf_store_mem_fault(st, nth, kind, err, forever);
-	int r = trim(st, true, &version, &why);
-	bool hit = pf_store_mem_calls(st) - calls >= nth;
 	heal(st);
 	bool landed = pf_store_stat(st, "_versions/18446744073709551612.manifest", &(struct pf_stat){ 0 }) == 0;
 	if (r == 0)
@@ -335,48 +327,83 @@ static bool fail_call(const struct recorded *v, unsigned nth, enum pf_fault kind
 	else if (r != -EINPROGRESS)
 		assert_false(landed);
 	if (r < 0)
-		assert_true(why.text[0]);
+		assert_true(why->text[0]);
 	assert_whole(st, "", true);
-	if (r < 0 && r != -EINPROGRESS && kind == PF_FAULT_BEFORE && !forever) {
-		/* Nothing is left of what is known to have failed. */
-		table_list(st, "_indices", &after);
-		assert_string_equal(pf_buf_str(&after), pf_buf_str(&before));
-	}
-	assert_int_equal(trim(st, true, &version, &why), 0);
+	assert_int_equal(trim(st, true, &version, NULL), 0);
 	assert_int_equal(version, landed ? 0 : 3);
 	assert_whole(st, "", true);
+}
+
+static struct pf_store *long_table(unsigned records)
+{
+	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+
+	long_history(&text, records);
+	const struct recorded v[] = {
+		{ .version = 1, .fragments = "101:10 0:10", .flags = BIT_10 },
+		{ .version = 2,
+		  .fragments = "101:10 1:10",
+		  .flags = BIT_10,
+		  .external = true,
+		  .index = "101",
+		  .history = (char *)text.data,
+		  .index_version = 1 },
+	};
+	return recorded_table(v, 2);
+}
+
+static bool fail_call(unsigned nth, enum pf_fault kind, int err, bool forever)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = long_table(4);
+	struct pf_why why = PF_WHY_INIT;
+	uint64_t version;
+
+	unsigned calls = pf_store_mem_calls(st);
+	pf_store_mem_fault(st, nth, kind, err, forever);
+	int r = trim(st, true, &version, &why);
+	bool hit = pf_store_mem_calls(st) - calls >= nth;
+	check_failed(st, r, &why);
 	return hit;
 }
 
 static void every_call_may_fail(void **state)
 {
-	/* Only a long history is written to a file. */
-	static const struct {
-		unsigned records;
-		enum pf_fault kind;
-		int err;
-		bool forever;
-	} rows[] = {
-		{ 4000, PF_FAULT_BEFORE, -EIO, false },
-		{ 4, PF_FAULT_AFTER, -EIO, false },
-		{ 4, PF_FAULT_BEFORE, -ENOSPC, true },
+	for (unsigned n = 1; fail_call(n, PF_FAULT_BEFORE, -EIO, false); n++)
+		;
+	for (unsigned n = 1; fail_call(n, PF_FAULT_AFTER, -EIO, false); n++)
+		;
+	for (unsigned n = 1; fail_call(n, PF_FAULT_BEFORE, -ENOSPC, true); n++)
+		;
+}
+
+/* Where its file is written or after that: nothing is left of it once the commit is known to have failed. */
+static void what_a_long_history_leaves(void **state)
+{
+	static const struct trap traps[] = {
+		{ .op = "mkdir", .name = "_indices/" },	   { .op = "create", .name = "_indices/" },
+		{ .op = "write", .name = "_indices/" },	   { .op = "sync", .name = "_indices/" },
+		{ .op = "sync_dir", .name = "_indices/" }, { .op = "create", .name = "_transactions/" },
+		{ .op = "sync", .name = "_versions/" },	   { .op = "link", .name = "_versions/" },
 	};
 
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
-		long_history(&text, rows[i].records);
-		const struct recorded v[] = {
-			{ .version = 1, .fragments = "101:10 0:10", .flags = BIT_10 },
-			{ .version = 2,
-			  .fragments = "101:10 1:10",
-			  .flags = BIT_10,
-			  .external = true,
-			  .index = "101",
-			  .history = (char *)text.data,
-			  .index_version = 1 },
-		};
-		for (unsigned n = 1; fail_call(v, n, rows[i].kind, rows[i].err, rows[i].forever); n++)
-			;
+	for (size_t i = 0; i < ARRAY_LEN(traps); i++) {
+		_cleanup_(pf_store_freep) struct pf_store *st = long_table(5000);
+		_cleanup_(pf_buf_release) struct pf_buf before = PF_BUF_INIT, after = PF_BUF_INIT;
+		struct trap t = traps[i];
+		struct pf_why why = PF_WHY_INIT;
+		uint64_t version;
+
+		table_list(st, ".", &before);
+		t.kind = PF_FAULT_BEFORE;
+		t.err = -ENOSPC;
+		set_trap(st, &t);
+		int r = trim(st, true, &version, &why);
+		if (t.hits != 1)
+			fail_msg("%s of %s: %u calls", t.op, t.name, t.hits);
+		assert_int_equal(r, -ENOSPC);
+		table_list(st, ".", &after);
+		assert_string_equal(pf_buf_str(&after), pf_buf_str(&before));
+		check_failed(st, r, &why);
 	}
 }
 
@@ -394,6 +421,7 @@ int main(void)
 		cmocka_unit_test(decided_on_the_head_that_is_replaced),
 		cmocka_unit_test(a_long_history),
 		cmocka_unit_test(every_call_may_fail),
+		cmocka_unit_test(what_a_long_history_leaves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
