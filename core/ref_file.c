@@ -169,10 +169,7 @@ int pf_ref_remove(struct pf_store *st, const char *dir, const char *file)
 	/* It took effect, whatever was reported. */
 	if (r < 0 && r != -ENOENT && pf_store_stat(st, file, &found) == -ENOENT)
 		r = 0;
-	if (r < 0)
-		return r;
-	r = pf_store_sync_dir(st, dir);
-	return r < 0 ? pf_store_sync_dir(st, dir) : 0;
+	return r < 0 ? r : pf_store_sync_dir(st, dir);
 }
 
 void pf_ref_time(struct pf_time t, char out[PF_TIME_TEXT])
