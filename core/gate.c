@@ -11,6 +11,7 @@
 
 struct gate {
 	const struct pf_gate *g;
+	struct pf_branch *b;
 	struct pf_next *x;
 	struct pf_moves moves;
 	struct pf_fri history; /* of the head */
@@ -28,9 +29,9 @@ static void gate_release(struct gate *t)
 }
 
 /* An empty history, if there is none. */
-static int read_history(struct gate *t, struct pf_branch *b, struct pf_why *why)
+static int read_history(struct gate *t, struct pf_why *why)
 {
-	int r = pf_fri_read_branch(b, t->x->base, &t->history, why);
+	int r = pf_fri_read_branch(t->b, t->x->base, &t->history, why);
 
 	if (r == -ENODATA)
 		r = 0;
@@ -127,11 +128,9 @@ static int blocked(const struct gate *t, size_t group, const char *because, stru
 static int cannot_record(const struct gate *t, size_t group, struct pf_why *why)
 {
 	const struct pf_group_moves *m = &t->moves.v[group];
-	const char *because =
-		"where they went is not known, since some of them are deleted and it has no row addresses "
-		"(compact with defer_index_remap=True, and commit the results)";
-	char fragments[LIST_TEXT];
+	char fragments[LIST_TEXT], because[128];
 
+	snprintf(because, sizeof(because), "where they went is not known, since %s", m->unknown);
 	if (is_followed(t, m))
 		return blocked(t, group, because, why);
 	list_fragments(m, fragments, sizeof(fragments));
@@ -179,34 +178,38 @@ static int check_overlays(const struct gate *t, size_t group, struct pf_why *why
  * A history of version 0 has each movement that can be recorded while there are pins, followed or not: by their stamps, later records are kept for them all the
  * same. So who follows a group matters only if it cannot be, and only then the sources are read.
  */
-static int must_record(struct gate *t, struct pf_branch *b, size_t group, struct pf_why *why)
+static int must_record(struct gate *t, size_t group, struct pf_why *why)
 {
 	const struct pf_group_moves *m = &t->moves.v[group];
 
 	if (t->sources.n == 0)
 		return 0;
-	if (!t->tagged && m->rows.n)
+	if (!t->tagged && !m->unknown)
 		return 1;
-	int r = pf_sources_reach(b, &t->history, &t->sources, why);
+	int r = pf_sources_reach(t->b, &t->history, &t->sources, why);
 	return r < 0 ? r : is_followed(t, m);
 }
 
 /* Which groups must be recorded. *any: some, and then all are that can be. */
-static int decide(struct gate *t, struct pf_branch *b, bool *any, struct pf_why *why)
+static int decide(struct gate *t, bool *any, struct pf_why *why)
 {
 	bool covered_any = false;
+	/* Of such a history all are made below anyway; here it shows which cannot be. */
+	int r = t->sources.n && !t->tagged ? pf_moves_make(t->b, t->x, &t->moves, why) : 0;
 
 	*any = false;
+	if (r < 0)
+		return r;
 	t->must = calloc(t->moves.n + 1, sizeof(*t->must));
 	if (!t->must)
 		return -ENOMEM;
 	for (size_t g = 0; g < t->moves.n; g++) {
 		bool covered;
-		int r = is_covered(t, &t->moves.v[g], &covered, why);
+		r = is_covered(t, &t->moves.v[g], &covered, why);
 		if (r < 0)
 			return r;
 		covered_any |= covered;
-		r = must_record(t, b, g, why);
+		r = must_record(t, g, why);
 		if (r < 0)
 			return r;
 		t->must[g] = r || (t->tagged && covered);
@@ -274,10 +277,10 @@ static int record(struct gate *t, struct pf_why *why)
 	_cleanup_(pf_buf_release) struct pf_buf content = PF_BUF_INIT;
 	_cleanup_(pf_bitmap_freep) struct pf_bitmap *coverage = NULL;
 	_cleanup_(pf_fri_release) struct pf_fri history = { 0 };
-	int r = 0;
+	int r = pf_moves_make(t->b, t->x, &t->moves, why);
 
 	for (size_t g = 0; r == 0 && g < t->moves.n; g++) {
-		if (t->moves.v[g].rows.n == 0 && t->must[g])
+		if (t->moves.v[g].unknown && t->must[g])
 			return cannot_record(t, g, why);
 		r = check_overlays(t, g, why);
 		if (r == 0)
@@ -296,7 +299,7 @@ static int record(struct gate *t, struct pf_why *why)
 	return r < 0 ? r : pf_fri_replace(t->x, &history, coverage, t->g->now, why);
 }
 
-static int check_stable(const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
+static int check_stable(struct pf_branch *b, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
 {
 	for (size_t i = 0; i < x->n_entries; i++)
 		if (strcmp(x->entries[i].x.name, PF_FRI_NAME) == 0)
@@ -304,25 +307,25 @@ static int check_stable(const struct pf_operation *o, struct pf_next *x, struct 
 				why, -EOPNOTSUPP,
 				"the table has stable row ids and a history of moved rows, which no release of "
 				"Lance commits to");
-	return pf_moves_check_ids(o, x, why);
+	return pf_moves_check_ids(b, o, x, why);
 }
 
 int pf_gate(const struct pf_gate *g, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x,
 	    struct pf_why *why)
 {
-	_cleanup_(gate_release) struct gate t = { .g = g, .x = x };
+	_cleanup_(gate_release) struct gate t = { .g = g, .b = b, .x = x };
 	bool any = false;
 
 	if (o->number != LANCE__TRANSACTION__OPERATION__REWRITE)
 		return 0;
 	if (x->stable)
-		return check_stable(o, x, why);
-	int r = pf_moves_read(o, x, g->moved, &t.moves, why);
+		return check_stable(b, o, x, why);
+	int r = pf_moves_read(b, o, x, g->moved, &t.moves, why);
 	if (r == 0)
-		r = read_history(&t, b, why);
+		r = read_history(&t, why);
 	if (r == 0)
 		r = pf_sources_read(b, &x->base->pins, &t.history, &t.sources, why);
 	if (r == 0)
-		r = decide(&t, b, &any, why);
+		r = decide(&t, &any, why);
 	return r < 0 || !any ? r : record(&t, why);
 }

@@ -26,7 +26,8 @@ struct pf_gate {
  *   -EBUSY        a pin needs a record that cannot be made, or it cannot be told what it needs: the sentence names pins and fragments
  *   -EAGAIN       an index, or a tagged history, needs such a record
  *   -EINVAL       the moves do not fit the fragments (moves.h), or make no valid history
- *   -EOPNOTSUPP   the history holds what we cannot interpret; stable row ids that cannot be checked
+ *   -EOPNOTSUPP   the history holds what we cannot interpret; stable row ids, or deleted rows, that cannot be read
+ *   -EBADMSG      a deletion file of a group is damaged or missing
  */
 int pf_gate(const struct pf_gate *g, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x,
 	    struct pf_why *why);

@@ -301,15 +301,28 @@ int pf_bitmap_below(uint64_t n, struct pf_bitmap **out)
 	return wrap(set, out);
 }
 
-int pf_bitmap_merge(struct pf_bitmap *into, const struct pf_bitmap *from)
+/* By what was made of it; NULL: there was no memory. */
+static int replace(struct pf_bitmap *b, roaring_bitmap_t *set)
 {
-	roaring_bitmap_t *set = roaring_bitmap_or(into->set, from->set);
-
 	if (!set)
 		return -ENOMEM;
-	roaring_bitmap_free(into->set);
-	into->set = set;
+	roaring_bitmap_free(b->set);
+	b->set = set;
 	return 0;
+}
+
+int pf_bitmap_merge(struct pf_bitmap *into, const struct pf_bitmap *from)
+{
+	return replace(into, roaring_bitmap_or(into->set, from->set));
+}
+
+int pf_bitmap_remove(struct pf_bitmap *from, const struct pf_bitmap *what)
+{
+	int r = replace(from, roaring_bitmap_andnot(from->set, what->set));
+
+	if (r == 0)
+		roaring_bitmap_run_optimize(from->set);
+	return r;
 }
 
 int pf_bitmap_encode(const struct pf_bitmap *b, struct pf_buf *out)

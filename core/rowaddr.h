@@ -33,6 +33,8 @@ int pf_bitmap_from(const uint32_t *v, size_t n, struct pf_bitmap **out);
 int pf_bitmap_below(uint64_t n, struct pf_bitmap **out);
 /* Add the values of another. */
 int pf_bitmap_merge(struct pf_bitmap *into, const struct pf_bitmap *from);
+/* Take the values of another away. */
+int pf_bitmap_remove(struct pf_bitmap *from, const struct pf_bitmap *what);
 int pf_bitmap_encode(const struct pf_bitmap *b, struct pf_buf *out);
 
 /* Rows of one fragment as a treemap holds them. */

@@ -1,12 +1,15 @@
 #include "prepared.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "core/rowaddr.h"
+#include "core/store_mem.h"
 
 static const char *const names[] = {
 	"Append",	"Delete",	   "Overwrite",		"CreateIndex", "Rewrite",
@@ -51,6 +54,7 @@ void prepared_fragment(struct pf_buf *b, uint32_t number, uint64_t id, const cha
 		put(&fragment, 1, id);
 	put_file(&fragment, 2, file, -1);
 	if (deleted) {
+		put(&deletion, 1, 1); /* a bitmap */
 		put(&deletion, 2, 1);
 		put(&deletion, 3, 1);
 		put(&deletion, 4, deleted);
@@ -58,6 +62,18 @@ void prepared_fragment(struct pf_buf *b, uint32_t number, uint64_t id, const cha
 	}
 	put(&fragment, 4, rows);
 	put_buf(b, number, &fragment);
+}
+
+void prepared_deletions(struct pf_store *st, uint64_t id, uint64_t deleted)
+{
+	/* A cookie of one container, which is of runs; key and count; one run from 0 on. */
+	uint8_t bitmap[15] = { 0x3b, 0x30, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0 };
+	char name[64];
+
+	bitmap[7] = bitmap[13] = (uint8_t)(deleted - 1);
+	bitmap[8] = bitmap[14] = (uint8_t)((deleted - 1) >> 8);
+	snprintf(name, sizeof(name), "_deletions/%" PRIu64 "-1-1.bin", id);
+	assert_int_equal(pf_store_mem_put(st, name, bitmap, sizeof(bitmap)), 0);
 }
 
 /* "7:x.lance", or an id alone. with_deletions: a deletion file 1-1 of one row. */

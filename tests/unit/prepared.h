@@ -20,12 +20,15 @@
 #define TESTS_PREPARED_H
 
 #include "core/operation.h"
+#include "core/store.h"
 
 #define PREPARED_OLD "old.lance"
 
 /* A fragment as all of these have it: field `number`, of one file of columns 0 to 2. */
 void prepared_fragment(struct pf_buf *b, uint32_t number, uint64_t id, const char *file, uint64_t rows,
 		       uint64_t deleted);
+/* Put its deletion file: the first `deleted` rows, 65535 at most. */
+void prepared_deletions(struct pf_store *st, uint64_t id, uint64_t deleted);
 
 /* The Transaction message, appended. uuid NULL: none. */
 void prepared_bytes(const char *text, uint64_t read_version, const char *uuid, struct pf_buf *out);

@@ -94,6 +94,15 @@ static void put_history(struct pf_store *st, const struct recorded *v, struct pf
 		    section);
 }
 
+static void put_deletions(struct pf_store *st, const char *text)
+{
+	unsigned v[3];
+
+	while ((text = next_fragment(text, v)))
+		if (v[2])
+			prepared_deletions(st, v[0], v[2]);
+}
+
 void recorded_put(struct pf_store *st, const struct recorded *v)
 {
 	_cleanup_(pf_buf_release) struct pf_buf extra = PF_BUF_INIT, section = PF_BUF_INIT;
@@ -101,6 +110,7 @@ void recorded_put(struct pf_store *st, const struct recorded *v)
 
 	prepared_body("Project c0 c1 c2", &extra);
 	recorded_fragments(v->fragments, 2, &extra, &rows);
+	put_deletions(st, v->fragments);
 	if (v->overlaid)
 		put_overlaid(&extra);
 	assert_int_equal(pf_wire_put_u64(&extra, 11, 20), 0);

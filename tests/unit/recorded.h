@@ -7,9 +7,10 @@
 /* One version of main, with pins enabled. Zero is the default of every member but version and fragments. */
 struct recorded {
 	uint64_t version, flags;
-	const char *fragments; /* "1:10 2:10:3": id, rows, deleted; each of one data file of its id, "1.lance" */
-	const char *history;   /* moves.h; NULL: none */
-	const char *pins;      /* pinned.h */
+	const char *
+		fragments; /* "1:10 2:10:3": id, rows, deleted: the first ones; each of one data file of its id, "1.lance" */
+	const char *history; /* moves.h; NULL: none */
+	const char *pins;    /* pinned.h */
 	int index_version;
 	const char *index;	     /* the fragments of a user's index by_id: "1 2"; NULL: there is none */
 	uint64_t built_on;	     /* its dataset_version */

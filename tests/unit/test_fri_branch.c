@@ -117,8 +117,8 @@ static void test_nowhere(void **state)
 	assert_int_equal(read_head(plain, &f, NULL), -ENODATA);
 	assert_int_equal(read_head(st, &f, &why), -EBADMSG);
 	assert_string_equal(why.text,
-			    "_versions/18446744073709551614.manifest: its history is on base 3, which it does "
-			    "not have");
+			    "the history of moved rows: _versions/18446744073709551614.manifest: base 3, which it "
+			    "names, is not there");
 }
 
 int main(void)

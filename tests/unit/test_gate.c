@@ -87,13 +87,14 @@ static void what_no_pin_follows_need_not_be_known(void **state)
 	static const struct recorded v[] = {
 		{ .version = 1, .fragments = "1:10 2:10" },
 		{ .version = 2, .fragments = "1:10 2:10", .pins = "a" },
-		{ .version = 3, .fragments = "2:10:1 3:10:1 4:10:1", .pins = "a", .history = "L2 1:10 > 3:10" },
+		{ .version = 3, .fragments = "2:10 3:10 4:10 5:10 6:10", .pins = "a", .history = "L2 1:10 > 3:10" },
 	};
 	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 3);
 
-	want_refusal(st, "2:10:1", NULL, -EBUSY, "pin " PIN_A " follows the rows of fragment 2, group 0");
-	want_refusal(st, "4:10:1|3:10:1", NULL, -EBUSY, "pin " PIN_A " follows the rows of fragment 3, group 1");
-	want_pass(st, "4:10:1");
+	want_refusal(st, "5:10 2:10", NULL, -EBUSY, "pin " PIN_A " follows the rows of fragments 5, 2, group 0");
+	want_refusal(st, "6:10 5:10|4:10 3:10", NULL, -EBUSY,
+		     "pin " PIN_A " follows the rows of fragments 4, 3, group 1");
+	want_pass(st, "6:10 5:10");
 	recorded_want(st, "stamp 2 [v0 1:10:0 > 3:10:0]\n");
 }
 
@@ -102,14 +103,14 @@ static void a_source_that_cannot_be_read(void **state)
 {
 	static const struct recorded v[] = {
 		{ .version = 2, .fragments = "1:10 2:10", .pins = "a" },
-		{ .version = 3, .fragments = "1:10 2:10 3:10:1", .pins = "a" },
+		{ .version = 3, .fragments = "1:10 2:10 3:10", .pins = "a" },
 	};
 	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 2);
 	struct pf_why why = PF_WHY_INIT;
 	struct pf_operation o = { 0 };
 	struct pf_work_result result;
 
-	prepare_rewrite("3:10:1", 2, 0, &o);
+	prepare_rewrite("3:10 1:10", 2, 0, &o);
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
 	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
 	struct pf_work w = { .operation = &o };
@@ -126,15 +127,15 @@ static void a_source_that_cannot_be_read(void **state)
 /* A pin that is registered after planning, even after we looked, counts as well. */
 static void pins_are_judged_anew_on_each_attempt(void **state)
 {
-	static const struct recorded first = { .version = 1, .fragments = "1:10:1" };
-	static const struct recorded then = { .version = 2, .fragments = "1:10:1", .pins = "a" };
+	static const struct recorded first = { .version = 1, .fragments = "1:10 2:10" };
+	static const struct recorded then = { .version = 2, .fragments = "1:10 2:10", .pins = "a" };
 	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(&first, 1);
 	_cleanup_(pf_buf_release) struct pf_buf left = PF_BUF_INIT;
 	struct recorded_meddler m = { &then, 1, 0 };
 	struct pf_why why = PF_WHY_INIT;
 
 	pf_store_mem_set_hook(st, recorded_meddle, &m);
-	assert_int_equal(rewrite(st, "1:10:1", NULL, &why), -EBUSY);
+	assert_int_equal(rewrite(st, "2:10 1:10", NULL, &why), -EBUSY);
 	pf_store_mem_set_hook(st, NULL, NULL);
 	assert_int_equal(m.done, 1);
 	assert_non_null(strstr(why.text, PIN_A));
@@ -249,12 +250,16 @@ static void moves_that_do_not_fit(void **state)
 		size_t n;
 		const char *sentence;
 	} bad[] = {
-		{ { { 1, 0, 7 } }, 1, "no row addresses of fragment 2" },
-		{ { { 1, 0, 7 }, { 2, 0, 8 } }, 2, "it has 9 row addresses of fragment 2, which has 10 live rows" },
-		{ { { 1, 0, 7 }, { 2, 1, 10 } }, 2, "a row address is row 10 of fragment 2, which has 10" },
+		{ { { 1, 2, 9 } }, 1, "no row addresses of fragment 2" },
+		{ { { 1, 2, 9 }, { 2, 0, 8 } }, 2, "it has 9 row addresses of fragment 2, which has 10 live rows" },
+		{ { { 1, 2, 9 }, { 2, 1, 10 } }, 2, "a row address is row 10 of fragment 2, which has 10" },
 		{ { { 1, 0, 9 }, { 2, 0, 9 } }, 2, "it has 10 row addresses of fragment 1, which has 8 live rows" },
-		{ { { 1, 0, 7 }, { 3, 0, 9 } }, 2, "expected row addresses of fragment 2, found some of fragment 3" },
-		{ { { 1, 0, 7 }, { 2, 0, 9 }, { 3, 0, 0 } }, 3, "found some of fragment 3" },
+		{ { { 1, 0, 0 }, { 1, 3, 9 }, { 2, 0, 9 } },
+		  3,
+		  "a row address is row 0 of fragment 1, which is deleted" },
+		{ { { 1, 1, 8 }, { 2, 0, 9 } }, 2, "a row address is row 1 of fragment 1, which is deleted" },
+		{ { { 1, 2, 9 }, { 3, 0, 9 } }, 2, "expected row addresses of fragment 2, found some of fragment 3" },
+		{ { { 1, 2, 9 }, { 2, 0, 9 }, { 3, 0, 0 } }, 3, "found some of fragment 3" },
 	};
 	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(&v, 1);
 
@@ -274,10 +279,67 @@ static void moves_that_do_not_fit(void **state)
 	want_refusal(st, "1:10:2 2:10", &rows, -EBADMSG, "row addresses");
 }
 
+/* Which deletion files are read, a line each. */
+static void note_deletions(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	if (strcmp(op, "open") == 0 && strstr(name, "_deletions"))
+		assert_int_equal(pf_buf_addf(arg, "%s\n", name), 0);
+}
+
+/* Where nothing is said the deletion files of the groups tell which rows went in: those, and no others, and only if it matters. */
+static void deleted_rows_are_read(void **state)
+{
+	static const struct recorded v[] = {
+		{ .version = 1, .fragments = "1:10:2 2:10:5 3:10:4 4:10" },
+		{ .version = 2, .fragments = "1:10:2 2:10:5 3:10:4 4:10", .pins = "a" },
+	};
+	_cleanup_(pf_buf_release) struct pf_buf read = PF_BUF_INIT, want = PF_BUF_INIT;
+	_cleanup_(pf_store_freep) struct pf_store *none = recorded_table(v, 1), *st = recorded_table(v, 2);
+	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	_cleanup_(pf_fri_release) struct pf_fri f = { 0 };
+
+	assert_int_equal(pf_store_mem_del(none, "_deletions/1-1-1.bin"), 0);
+	pf_store_mem_set_hook(none, note_deletions, &read);
+	want_pass(none, "1:10:2 2:10:5");
+	assert_int_equal(read.len, 0);
+	pf_store_mem_set_hook(st, note_deletions, &read);
+	want_pass(st, "1:10:2 2:10:5 4:10");
+	assert_string_equal(pf_buf_str(&read), "_deletions/1-1-1.bin\n_deletions/2-1-1.bin\n");
+	recorded_want(st, "stamp 2 [v0 1:10:2 2:10:5 4:10:0 > 21:23:0]\n");
+	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
+	assert_int_equal(pf_branch_head(b, &m, NULL), 0);
+	assert_int_equal(pf_fri_read_branch(b, m, &f, NULL), 0);
+	moves_treemap((struct moves_range[]){ { 1, 2, 9 }, { 2, 5, 9 }, { 4, 0, 9 } }, 3, &want);
+	assert_int_equal(f.groups[0].rows.len, want.len);
+	assert_memory_equal(f.content.data + f.groups[0].rows.off, want.data, want.len);
+}
+
+static void a_deletion_file_that_cannot_be_read(void **state)
+{
+	static const struct recorded v[] = {
+		{ .version = 1, .fragments = "1:10:2 2:10:3" },
+		{ .version = 2, .fragments = "1:10:2 2:10:3", .pins = "a" },
+	};
+	static const char *const text = "1:10:2 2:10:3", *const name = "_deletions/2-1-1.bin";
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 2);
+
+	prepared_deletions(st, 2, 4);
+	want_refusal(
+		st, text, NULL, -EBADMSG,
+		"group 0: deletion file _deletions/2-1-1.bin: expected 3 deleted rows as the manifest says, found 4");
+	assert_int_equal(pf_store_mem_put(st, name, "x", 1), 0);
+	want_refusal(st, text, NULL, -EBADMSG, "group 0: deletion file _deletions/2-1-1.bin: offset 0: ");
+	assert_int_equal(pf_store_mem_del(st, name), 0);
+	want_refusal(st, text, NULL, -EBADMSG, "group 0: deletion file _deletions/2-1-1.bin is missing");
+	prepared_deletions(st, 2, 3);
+	want_pass(st, text);
+}
+
 /* B23: who is in the way is named, however many they are. */
 static void all_that_are_in_the_way(void **state)
 {
-	static const char *const fragments = "1:9 2:9 3:9 4:9 5:9 6:9 7:9 8:9 9:9:1";
+	static const char *const fragments = "9:9 1:9 2:9 3:9 4:9 5:9 6:9 7:9 8:9";
 	const struct recorded v[] = {
 		{ .version = 1, .fragments = fragments },
 		{ .version = 2, .fragments = fragments, .pins = "a" },
@@ -287,8 +349,8 @@ static void all_that_are_in_the_way(void **state)
 
 	want_refusal(st, fragments, NULL, -EBUSY,
 		     "pins " PIN_A ", " PIN_B
-		     " follow the rows of fragments 1, 2, 3, 4, 5, 6, 7, 8 and 1 more, group 0, and ");
-	want_refusal(st, "1:9|9:9:1", NULL, -EBUSY, "follow the rows of fragment 9, group 1, and ");
+		     " follow the rows of fragments 9, 1, 2, 3, 4, 5, 6, 7 and 1 more, group 0, and ");
+	want_refusal(st, "1:9|9:9 8:9", NULL, -EBUSY, "follow the rows of fragments 9, 8, group 1, and ");
 }
 
 /* A history of more than 204,800 bytes lies in a file of its own, which goes if the commit is known to have failed. */
@@ -379,6 +441,8 @@ int main(void)
 		cmocka_unit_test(a_history_that_cannot_be_interpreted),
 		cmocka_unit_test(a_damaged_bitmap_of_an_index),
 		cmocka_unit_test(moves_that_do_not_fit),
+		cmocka_unit_test(deleted_rows_are_read),
+		cmocka_unit_test(a_deletion_file_that_cannot_be_read),
 		cmocka_unit_test(all_that_are_in_the_way),
 		cmocka_unit_test(a_long_history),
 	};

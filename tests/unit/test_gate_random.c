@@ -106,8 +106,11 @@ static void publish(struct model *m)
 	prepared_body("Project c0 c1 c2", &extra);
 	for (unsigned id = 0; id < m->next; id++) {
 		snprintf(name, sizeof(name), "%u.lance", id);
-		if (m->now[id].alive)
-			prepared_fragment(&extra, 2, id, name, m->now[id].rows, m->now[id].deleted);
+		if (!m->now[id].alive)
+			continue;
+		prepared_fragment(&extra, 2, id, name, m->now[id].rows, m->now[id].deleted);
+		if (m->now[id].deleted)
+			prepared_deletions(m->st, id, m->now[id].deleted);
 	}
 	assert_int_equal(pf_wire_put_u64(&extra, 11, m->next - 1), 0);
 	put_section(m, &section);
@@ -226,7 +229,7 @@ static uint64_t reached_by(const struct model *m, char p)
 /* A Rewrite of these groups; of which some say their rows. */
 struct rewrite {
 	uint64_t from[2];
-	bool says[2];
+	bool says[2], backwards[2];
 	unsigned n;
 	struct pf_operation o;
 	struct pf_moved moved;
@@ -240,7 +243,8 @@ static void put_group(const struct model *m, struct rewrite *w, unsigned g, stru
 	unsigned rows = 0;
 	size_t n = 0;
 
-	for (unsigned id = 0; id < m->next; id++) {
+	for (unsigned i = 0; i < m->next; i++) {
+		unsigned id = w->backwards[g] ? m->next - 1 - i : i;
 		const struct fragment *f = &m->now[id];
 		if (!(w->from[g] & bit(id)))
 			continue;
@@ -273,6 +277,7 @@ static void prepare(const struct model *m, struct rewrite *w)
 		taken |= set;
 		w->from[w->n] = set;
 		w->says[w->n] = dice(2);
+		w->backwards[w->n] = !w->says[w->n] && dice(2);
 		put_group(m, w, w->n, &body);
 		w->n++;
 	}
@@ -283,12 +288,10 @@ static void prepare(const struct model *m, struct rewrite *w)
 	assert_int_equal(pf_operation_decode(&bytes, &w->o, NULL), 0);
 }
 
-static bool known(const struct model *m, const struct rewrite *w, unsigned g)
+/* Rows of fragments that are not in their order cannot be told; those of one fragment are. */
+static bool known(const struct rewrite *w, unsigned g)
 {
-	for (unsigned id = 0; id < m->next; id++)
-		if ((w->from[g] & bit(id)) && m->now[id].deleted && !w->says[g])
-			return false;
-	return true;
+	return !w->backwards[g] || (w->from[g] & (w->from[g] - 1)) == 0;
 }
 
 /* What the gate is to say, and which groups it is to record. */
@@ -305,13 +308,27 @@ static int expected(const struct model *m, const struct rewrite *w, unsigned *re
 		for (unsigned i = 0; m->form != V0 && i < m->n_moves; i++)
 			must[g] |= (w->from[g] & (m->moves[i].from | m->moves[i].to)) != 0;
 		/* Version 0 records all that it can while there are pins. */
-		any |= must[g] || (m->form == V0 && m->n_pins && known(m, w, g));
-		if (must[g] && !known(m, w, g) && r == 0)
+		any |= must[g] || (m->form == V0 && m->n_pins && known(w, g));
+		if (must[g] && !known(w, g) && r == 0)
 			r = pinned ? -EBUSY : -EAGAIN;
 	}
 	for (unsigned g = 0; any && g < w->n; g++)
-		*records += known(m, w, g);
+		*records += known(w, g);
 	return r;
+}
+
+/* All live rows were moved, whether it was said or the deletion files were read. */
+static void check_rows(const struct model *m, uint64_t from, const struct pf_fri *f, const struct pf_fri_group *g)
+{
+	_cleanup_(pf_rows_release) struct pf_rows rows = { NULL };
+
+	assert_int_equal(pf_rows_decode(f->content.data + g->rows.off, g->rows.len, false, &rows, NULL), 0);
+	for (unsigned id = 0; id < m->next; id++) {
+		const struct pf_bitmap *moved = pf_rows_of(&rows, id);
+		assert_int_equal(moved != NULL, (from & bit(id)) != 0);
+		for (uint32_t row = 0; moved && row < m->now[id].rows; row++)
+			assert_int_equal(pf_bitmap_has(moved, row), row >= m->now[id].deleted);
+	}
 }
 
 /* The records that were there are there, byte for byte; then those of the groups. */
@@ -339,11 +356,12 @@ static void check_history(const struct model *m, const struct rewrite *w, struct
 	assert_int_equal(f.n_groups, m->n_moves + records);
 	for (size_t i = m->n_moves; i < f.n_groups; i++, g++) {
 		uint64_t from = 0;
-		while (!known(m, w, g))
+		while (!known(w, g))
 			g++;
 		for (size_t k = 0; k < f.groups[i].n_from; k++)
 			from |= bit((unsigned)f.groups[i].from[k].id);
 		assert_int_equal(from, w->from[g]);
+		check_rows(m, from, &f, &f.groups[i]);
 		assert_int_equal(f.groups[i].n_to, 1);
 		assert_int_equal(f.groups[i].to[0].id, m->next + g);
 		const struct pf_fri_record *record = &f.records[f.groups[i].record];

@@ -34,7 +34,7 @@ static void new_table_of(struct world *w, uint64_t flags)
 		snprintf(name, sizeof(name), "data/%s", *f);
 		pf_store_mem_put(w->st, name, "x", 1);
 	}
-	pf_store_mem_put(w->st, "_deletions/1-1-1.arrow", "x", 1);
+	pf_store_mem_put(w->st, "_deletions/1-1-1.bin", "x", 1);
 }
 
 static int commit(struct world *w, const char *text, uint64_t read_version, struct pf_work_result *result,
@@ -159,7 +159,7 @@ static void bad_work_changes_nothing(void **state)
 	want_refusal(&w, "Append n2:f.lance", -EINVAL, "two fragments with the id 2");
 	want_refusal(&w, "Delete u9", -EINVAL, "fragment 9, which is not there");
 	want_refusal(&w, "Delete r9", -EINVAL, "fragment 9, which is not there");
-	want_refusal(&w, "Delete u2", -EINVAL, "_deletions/2-1-1.arrow\", which is not there");
+	want_refusal(&w, "Delete u2", -EINVAL, "_deletions/2-1-1.bin\", which is not there");
 	want_refusal(&w, "Rewrite g1,1", -EINVAL, "fragment 1 twice");
 	want_refusal(&w, "Rewrite g1,9", -EINVAL, "fragment 9, which is not there");
 	want_refusal(&w, "CreateIndex nx:7:1", -EINVAL, "id 7, which is not there");

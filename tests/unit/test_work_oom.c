@@ -28,7 +28,7 @@ static struct pf_store *new_store(void)
 	struct pf_store *st = table_new(1, &like);
 	pf_store_mem_put(st, "data/f.lance", "x", 1);
 	pf_store_mem_put(st, "data/old.lance", "x", 1);
-	pf_store_mem_put(st, "_deletions/1-1-1.arrow", "x", 1);
+	pf_store_mem_put(st, "_deletions/1-1-1.bin", "x", 1);
 	return st;
 }
 
