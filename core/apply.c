@@ -4,7 +4,6 @@
 
 #include "flags.h"
 #include "lance.pb-c.h"
-#include "text.h"
 
 void pf_rewrites_release(struct pf_rewrites *l)
 {
@@ -48,41 +47,14 @@ int pf_rewrites_add(struct pf_rewrites *l, const struct pf_operation *o)
 	return r;
 }
 
-/* Columns that are missing are null, but not all may be; in the legacy format none. */
-static int check_columns(const struct pf_fragment *f, const struct pf_schema *s, struct pf_why *why)
-{
-	char quoted[PF_QUOTE_TEXT];
-	bool any = false, legacy = false;
-
-	for (size_t i = 0; i < f->n_files; i++) {
-		any |= pf_apply_file_lives(f, &f->files[i], s);
-		legacy |= f->files[i].major == 0;
-	}
-	if (!any)
-		return pf_why_set(why, -EINVAL,
-				  "a new fragment has no column of this table: is it work for another table?");
-	for (size_t i = 0; legacy && i < s->n; i++) {
-		bool there = false;
-		for (size_t k = 0; k < f->n_files; k++)
-			there |= pf_data_file_has(&f->files[k], s->v[i].id);
-		if (!there)
-			return pf_why_set(why, -EINVAL, "a new fragment lacks column %s",
-					  pf_text_quote((const char *)s->v[i].name.p, s->v[i].name.n, quoted));
-	}
-	return 0;
-}
-
 static int append(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
 {
 	_cleanup_(pf_schema_release) struct pf_schema schema = { 0 };
 	_cleanup_(pf_buf_release) struct pf_buf fields = PF_BUF_INIT;
 
 	int r = pf_apply_schema(x, &fields, &schema, why);
-	for (size_t i = 0; r == 0 && i < o->added.n; i++) {
-		r = pf_apply_add_new(a, x, &o->added.v[i], true, why);
-		if (r == 0)
-			r = check_columns(&o->added.v[i], &schema, why);
-	}
+	for (size_t i = 0; r == 0 && i < o->added.n; i++)
+		r = pf_apply_add_new(a, x, &o->added.v[i], &schema, true, why);
 	return r;
 }
 
@@ -94,6 +66,8 @@ static int set_deletion(const struct pf_apply *a, struct pf_next *x, const struc
 
 	if (!s)
 		return pf_why_set(why, -EINVAL, "it deletes from fragment %" PRIu64 ", which is not there", f->id);
+	if (s->mem)
+		return pf_why_set(why, -EINVAL, "it updates fragment %" PRIu64 " twice", f->id);
 	if (!f->has_deletions)
 		return pf_why_set(why, -EINVAL, "it updates fragment %" PRIu64 " without saying what is deleted",
 				  f->id);
@@ -275,5 +249,8 @@ int pf_apply(const struct pf_apply *a, const struct pf_operation *o, struct pf_n
 
 	if (r == 0)
 		r = dispatch(a, o, x, why);
+	/* A version that is restored stays as it was. */
+	if (r == 0 && o->number != LANCE__TRANSACTION__OPERATION__RESTORE)
+		r = pf_apply_settle(a, x, why);
 	return r < 0 ? r : set_tag(o, x);
 }

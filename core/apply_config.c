@@ -200,26 +200,6 @@ static int edit_columns(const struct pf_operation *o, struct pf_next *x, struct 
 	return r < 0 ? r : pf_next_set_field(x, LANCE__MANIFEST__FIELD__FIELDS, &out);
 }
 
-/* Schema metadata may ask for managed blobs, and then the table has the feature from then on. */
-static int follow_blobs(struct pf_next *x, struct pf_why *why)
-{
-	_cleanup_(map_release) struct map m = { .raw = PF_BUF_INIT };
-	const uint32_t number = LANCE__MANIFEST__FIELD__SCHEMA_METADATA;
-
-	int r = pf_next_get_field(x, number, &m.raw, why);
-	if (r == 0)
-		r = map_read(&m, number, why);
-	if (r < 0)
-		return r;
-	const struct pf_map_entry *e = map_find(&m, "lance.blob.managed");
-	if (!e || (e->value.n == 5 && memcmp(e->value.p, "false", 5) == 0))
-		return 0;
-	if (e->value.n != 4 || memcmp(e->value.p, "true", 4) != 0)
-		return pf_why_set(why, -EINVAL, "schema metadata lance.blob.managed must be true or false");
-	x->sticky |= PF_FLAG_MANAGED_BLOBS;
-	return 0;
-}
-
 int pf_apply_update_config(const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
 {
 	int r = pf_apply_edit_map(x, LANCE__MANIFEST__FIELD__CONFIG, &o->config, why);
@@ -228,8 +208,6 @@ int pf_apply_update_config(const struct pf_operation *o, struct pf_next *x, stru
 		r = pf_apply_edit_map(x, LANCE__MANIFEST__FIELD__TABLE_METADATA, &o->table_metadata, why);
 	if (r == 0)
 		r = pf_apply_edit_map(x, LANCE__MANIFEST__FIELD__SCHEMA_METADATA, &o->schema_edit, why);
-	if (r == 0 && o->schema_edit.there)
-		r = follow_blobs(x, why);
 	return r < 0 ? r : edit_columns(o, x, why);
 }
 

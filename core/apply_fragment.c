@@ -312,13 +312,15 @@ int pf_apply_dress(struct pf_next *x, const struct pf_fragment *f, const struct 
 	return r < 0 ? r : pf_message_change(f->message, v, n, out, why);
 }
 
-int pf_apply_add_new(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f, bool keep_id,
-		     struct pf_why *why)
+int pf_apply_add_new(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f,
+		     const struct pf_schema *s, bool keep_id, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf versions = PF_BUF_INIT, message = PF_BUF_INIT;
 	struct pf_dress d = { .set_id = true, .id = f->id, .fill_row_ids = x->stable };
 
 	int r = pf_apply_check_new(a, x, f, why);
+	if (r == 0)
+		r = pf_apply_check_columns(f, s, why);
 	if (r == 0 && (!keep_id || f->id == 0))
 		r = pf_apply_next_id(x, &d.id, why);
 	if (r == 0 && x->stable) {

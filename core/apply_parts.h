@@ -36,15 +36,34 @@ struct pf_dress {
 int pf_apply_dress(struct pf_next *x, const struct pf_fragment *f, const struct pf_dress *d, struct pf_buf *out,
 		   struct pf_why *why);
 
-/* The same as a new fragment of x whose rows are all of this version. Assigns an id if `keep_id` is false or it has none. */
-int pf_apply_add_new(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f, bool keep_id,
-		     struct pf_why *why);
+/*
+ * The same as a new fragment of x, of columns of s, whose rows are all of this version. Assigns an id if `keep_id` is false or it has none.
+ */
+int pf_apply_add_new(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f,
+		     const struct pf_schema *s, bool keep_id, struct pf_why *why);
 
 /* Is a field of f a column of s, or a hidden one that the fragment needs? */
 bool pf_apply_file_lives(const struct pf_fragment *f, const struct pf_data_file *file, const struct pf_schema *s);
 
 /* Keep of f only files that live. *changed: some were dropped. Appends fields `files`. */
 int pf_apply_live_files(const struct pf_fragment *f, const struct pf_schema *s, struct pf_buf *files, bool *changed);
+
+/* apply_columns.c */
+
+/*
+ * -EINVAL if these files of one fragment have a column twice (Lance would give one of them another id), or one says wrongly which of its columns are
+ * which fields.
+ */
+int pf_apply_check_places(const struct pf_data_file *files, size_t n_files, const struct pf_schema *s,
+			  struct pf_why *why);
+/* And if the fragment has none of s, or, in the legacy format, not all. */
+int pf_apply_check_columns(const struct pf_fragment *f, const struct pf_schema *s, struct pf_why *why);
+
+/* By metadata of the column. 0: no blobs; 1: as they were before data format 2.2; 2: as they are since. */
+#define PF_BLOB	     "lance-encoding:blob"
+#define PF_EXTENSION "ARROW:extension:name"
+#define PF_BLOB_V2   "lance.blob.v2"
+int pf_apply_blob_kind(const struct pf_column *c, struct pf_why *why);
 
 /* apply_update.c */
 int pf_apply_update(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why);
@@ -54,6 +73,9 @@ int pf_apply_replacement(const struct pf_apply *a, const struct pf_operation *o,
 int pf_apply_overwrite(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why);
 int pf_apply_merge(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why);
 int pf_apply_project(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why);
+
+/* apply_settle.c: what Lance sees to in every version that it builds, whatever the operation. */
+int pf_apply_settle(const struct pf_apply *a, struct pf_next *x, struct pf_why *why);
 
 /* apply_index.c */
 int pf_apply_create_index(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x,

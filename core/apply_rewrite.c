@@ -50,12 +50,14 @@ static int check_id(struct pf_next *x, uint64_t id, struct pf_why *why)
 
 /* A new fragment keeps what the compaction gave it: row ids and versions are those of the rows it moved. */
 static int add_destination(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f,
-			   struct pf_numbers *to, struct pf_why *why)
+			   const struct pf_schema *s, struct pf_numbers *to, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf message = PF_BUF_INIT;
 	struct pf_dress d = { .set_id = true, .id = f->id };
 
 	int r = pf_apply_check_new(a, x, f, why);
+	if (r == 0)
+		r = pf_apply_check_columns(f, s, why);
 	if (r == 0 && f->id == 0 && !a->ids_given)
 		r = pf_apply_next_id(x, &d.id, why);
 	if (r == 0)
@@ -68,9 +70,13 @@ static int add_destination(const struct pf_apply *a, struct pf_next *x, const st
 static int move_fragments(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct moves *m,
 			  struct pf_why *why)
 {
+	_cleanup_(pf_schema_release) struct pf_schema schema = { 0 };
+	_cleanup_(pf_buf_release) struct pf_buf fields = PF_BUF_INIT;
 	_cleanup_(pf_numbers_release) struct pf_numbers gone = { 0 };
-	int r = 0;
+	int r = pf_apply_schema(x, &fields, &schema, why);
 
+	if (r < 0)
+		return r;
 	m->v = calloc(o->n_groups ? o->n_groups : 1, sizeof(*m->v));
 	if (!m->v)
 		return -ENOMEM;
@@ -85,7 +91,7 @@ static int move_fragments(const struct pf_apply *a, const struct pf_operation *o
 			r = check_id(x, o->groups[g].to.v[i].id, why);
 	for (size_t g = 0; r == 0 && g < o->n_groups; g++)
 		for (size_t i = 0; r == 0 && i < o->groups[g].to.n; i++)
-			r = add_destination(a, x, &o->groups[g].to.v[i], &m->v[g].to, why);
+			r = add_destination(a, x, &o->groups[g].to.v[i], &schema, &m->v[g].to, why);
 	return r < 0 ? r : pf_next_remove_fragments(x, &gone);
 }
 

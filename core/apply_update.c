@@ -147,6 +147,8 @@ static int add_moved(const struct pf_apply *a, struct pf_next *x, const struct p
 	bool changed;
 
 	int r = pf_apply_check_new(a, x, f, why);
+	if (r == 0)
+		r = pf_apply_check_columns(f, s, why);
 	if (r == 0 && x->stable && f->row_ids.kind == PF_LINEAGE_COLUMN && f->created_at.kind == PF_LINEAGE_NONE)
 		r = pf_why_set(why, -EINVAL, "a new fragment has row ids in a column, but no versions of its rows");
 	if (r == 0)
@@ -235,6 +237,8 @@ static int set_updated(const struct pf_apply *a, const struct pf_operation *o, s
 
 	if (!slot)
 		return pf_why_set(why, -EINVAL, "it updates fragment %" PRIu64 ", which is not there", f->id);
+	if (slot->mem)
+		return pf_why_set(why, -EINVAL, "it updates fragment %" PRIu64 " twice", f->id);
 	if (f->has_overlays)
 		return pf_why_set(why, -EINVAL,
 				  "fragment %" PRIu64 " has overlays (feature bit 6), which pinfs does not write",
@@ -249,6 +253,8 @@ static int set_updated(const struct pf_apply *a, const struct pf_operation *o, s
 		r = pf_apply_check_deletion(a, x, f, why);
 	for (size_t i = 0; r == 0 && i < f->n_files; i++)
 		r = pf_apply_check_file(a, x, &f->files[i], why);
+	if (r == 0)
+		r = pf_apply_check_places(f->files, f->n_files, s, why);
 	if (r == 0)
 		r = pf_apply_live_files(f, s, &files, &changed);
 	if (r == 0)
@@ -482,6 +488,8 @@ static int replace_one(const struct pf_apply *a, struct pf_next *x, const struct
 		r = pf_next_load(x, slot, &was, why);
 	if (r == 0)
 		r = pf_fragment_decode(PF_SPAN_OF(&was), &f, why);
+	if (r == 0)
+		r = pf_apply_check_places(&p->file, 1, s, why);
 	if (r == 0)
 		r = replace_files(&f, &p->file, s, &files, why);
 	if (r == 0 && x->stable && f.physical_rows) {

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "lance.pb-c.h"
 #include "text.h"
 
 void pf_message_init(struct pf_message *m, struct pf_span span)
@@ -122,6 +123,36 @@ int pf_member_numbers(const struct pf_member *f, struct pf_numbers *l, struct pf
 			return -ENOMEM;
 	}
 	return r < 0 ? r : 0;
+}
+
+int pf_message_map_value(struct pf_span message, uint32_t number, const char *key, struct pf_span *out,
+			 struct pf_why *why)
+{
+	const struct pf_span wanted = { (const uint8_t *)key, strlen(key) };
+	struct pf_message walk, entry;
+	struct pf_member m, part;
+	int r, found = 0;
+
+	pf_message_init(&walk, message);
+	while ((r = pf_message_next(&walk, &m, why)) > 0) {
+		struct pf_span k = { 0 }, v = { 0 };
+		if (m.number != number)
+			continue;
+		pf_message_init(&entry, m.value);
+		while ((r = pf_message_next(&entry, &part, why)) > 0) {
+			if (part.number == LANCE__MAP_ENTRY__FIELD__KEY)
+				k = part.value;
+			else if (part.number == LANCE__MAP_ENTRY__FIELD__VALUE)
+				v = part.value;
+		}
+		if (r < 0)
+			return r;
+		if (pf_span_eq(k, wanted)) {
+			*out = v;
+			found = 1;
+		}
+	}
+	return r < 0 ? r : found;
 }
 
 static int put_change(struct pf_buf *out, const struct pf_change *c, bool *done)

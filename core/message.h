@@ -61,6 +61,10 @@ bool pf_numbers_has(const struct pf_numbers *l, uint64_t v);
 /* Add those of one occurrence, packed or single. */
 int pf_member_numbers(const struct pf_member *f, struct pf_numbers *l, struct pf_why *why);
 
+/* The value of a key of the map that is the field `number`: 1, 0 if it is not there, or -EBADMSG. */
+int pf_message_map_value(struct pf_span message, uint32_t number, const char *key, struct pf_span *out,
+			 struct pf_why *why);
+
 /* What replaces a field: all of its occurrences go, and `fields` (whole fields, tags included; none: it is removed) stand in their place. */
 struct pf_change {
 	uint32_t number;

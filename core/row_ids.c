@@ -252,6 +252,12 @@ static int read_holes(const struct segment *s, struct pf_numbers *out, struct pf
 	return r;
 }
 
+/* Lowest bit first, whatever the comment in the format says. */
+static bool has_bit(const struct segment *s, uint64_t i)
+{
+	return s->holes.p[i / 8] >> (i % 8) & 1;
+}
+
 static int read_segment(void *arg, const struct segment *s, struct pf_why *why)
 {
 	struct reading *rd = arg;
@@ -272,9 +278,8 @@ static int read_segment(void *arg, const struct segment *s, struct pf_why *why)
 	case LANCE__ROW_SEGMENT__FIELD__RANGE_WITH_HOLES:
 		return read_holes(s, rd->out, why);
 	case LANCE__ROW_SEGMENT__FIELD__RANGE_WITH_BITMAP:
-		/* Lowest bit first, whatever the comment in the format says. */
 		for (uint64_t i = 0; r == 0 && i < s->end - s->start; i++)
-			if (s->holes.p[i / 8] >> (i % 8) & 1)
+			if (has_bit(s, i))
 				r = pf_numbers_add(rd->out, s->start + i);
 		return r;
 	default:
@@ -411,6 +416,64 @@ int pf_row_ids_put(const uint64_t *v, size_t n, struct pf_buf *out)
 	return r < 0 ? r
 		     : put_sequence(sorted ? LANCE__ROW_SEGMENT__FIELD__SORTED_ARRAY : LANCE__ROW_SEGMENT__FIELD__ARRAY,
 				    &array, out);
+}
+
+/* As many ranges as holes let be, one a run of bits. */
+static int put_runs(const struct segment *s, struct pf_buf *out)
+{
+	uint64_t n = s->end - s->start, from = 0;
+	int r = 0;
+
+	for (uint64_t i = 0; r == 0 && i <= n; i++) {
+		if (i < n && has_bit(s, i))
+			continue;
+		if (i > from)
+			r = pf_row_ids_put_range(s->start + from, s->start + i, out);
+		from = i + 1;
+	}
+	return r;
+}
+
+/* Lance counts 16 bytes a range, and one more range than there are runs of holes. */
+static bool is_smaller_as_ranges(const struct segment *s)
+{
+	uint64_t n = s->end - s->start, holes = 0;
+
+	if (s->kind != LANCE__ROW_SEGMENT__FIELD__RANGE_WITH_BITMAP || n > UINT32_MAX)
+		return false;
+	for (uint64_t i = 0; i < n; i++)
+		holes += !has_bit(s, i) && (i == 0 || has_bit(s, i - 1));
+	return (holes + 1) * 16 < s->holes.n;
+}
+
+int pf_row_ids_put_ranges(struct pf_span sequence, struct pf_buf *out, struct pf_why *why)
+{
+	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
+	struct pf_message walk;
+	struct pf_member m;
+	struct segment s;
+	bool any = false;
+	int r;
+
+	pf_message_init(&walk, sequence);
+	while ((r = pf_message_next(&walk, &m, why)) > 0) {
+		if (m.number == LANCE__ROW_ID_SEQUENCE__FIELD__SEGMENTS) {
+			r = m.type == PF_WIRE_LEN ? decode_segment(m.value, &s, why)
+						  : damaged(why, "a segment to be a message");
+			if (r == 0 && is_smaller_as_ranges(&s)) {
+				any = true;
+				r = put_runs(&s, &b);
+			} else if (r == 0) {
+				r = pf_buf_add(&b, m.whole.p, m.whole.n);
+			}
+		}
+		if (r < 0)
+			return r;
+	}
+	if (r < 0 || !any)
+		return r;
+	r = pf_buf_add(out, b.data, b.len);
+	return r < 0 ? r : 1;
 }
 
 static int read_run(struct pf_span run, struct pf_numbers *out, uint64_t *left, struct pf_why *why)

@@ -20,6 +20,11 @@ int pf_row_ids_read(struct pf_span sequence, uint64_t max, struct pf_numbers *ou
 int pf_row_ids_put_range(uint64_t start, uint64_t end, struct pf_buf *out);
 int pf_row_ids_put(const uint64_t *v, size_t n, struct pf_buf *out);
 
+/*
+ * Append the sequence with each bitmap as ranges where that is smaller, as Lance 14 does on tables that ask for it: 1, or 0 and nothing if none is.
+ */
+int pf_row_ids_put_ranges(struct pf_span sequence, struct pf_buf *out, struct pf_why *why);
+
 /* Append a version a row, at most max. */
 int pf_row_versions_read(struct pf_span sequence, uint64_t max, struct pf_numbers *out, struct pf_why *why);
 

@@ -132,6 +132,59 @@ static void bounds_say_where_not_to_look(void **state)
 	assert_true(low > high);
 }
 
+/* Bits of a range of 512 rows from 1000 on, of which those from..to - 1 of each are there, as they and their bitmap stand on the wire. */
+static void put_bitmap(struct pf_buf *out, const unsigned (*there)[2], size_t n)
+{
+	_cleanup_(pf_buf_release) struct pf_buf range = PF_BUF_INIT, segment = PF_BUF_INIT;
+	uint8_t bits[64] = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = there[i][0]; k < there[i][1]; k++)
+			bits[k / 8] |= (uint8_t)(1u << (k % 8));
+	assert_int_equal(pf_wire_put_u64(&range, 1, 1000), 0);
+	assert_int_equal(pf_wire_put_u64(&range, 2, 1512), 0);
+	assert_int_equal(pf_wire_put_bytes(&range, 3, bits, sizeof(bits)), 0);
+	assert_int_equal(pf_wire_put_bytes(&segment, 3, range.data, range.len), 0);
+	assert_int_equal(pf_wire_put_bytes(out, 1, segment.data, segment.len), 0);
+}
+
+/* lance-table 14.0.2, U64Segment::as_ranges: 16 bytes for each run of holes, and 16 more, must be less than the bitmap has. */
+static void bitmaps_become_ranges_where_that_is_smaller(void **state)
+{
+	static const unsigned two_holes[][2] = { { 0, 100 }, { 150, 300 }, { 301, 512 } },
+			      three_holes[][2] = { { 0, 100 }, { 150, 300 }, { 301, 400 }, { 410, 512 } },
+			      ends_are_holes[][2] = { { 7, 500 } };
+	_cleanup_(pf_buf_release) struct pf_buf sequence = PF_BUF_INIT, other = PF_BUF_INIT, ends = PF_BUF_INIT,
+						out = PF_BUF_INIT, want = PF_BUF_INIT;
+
+	/* A segment that stays, before the bitmap and after it. */
+	assert_int_equal(pf_row_ids_put_range(5, 8, &sequence), 0);
+	put_bitmap(&sequence, two_holes, ARRAY_LEN(two_holes));
+	assert_int_equal(pf_row_ids_put_range(2, 3, &sequence), 0);
+	assert_int_equal(pf_row_ids_put_ranges(PF_SPAN_OF(&sequence), &out, NULL), 1);
+	assert_int_equal(pf_row_ids_put_range(5, 8, &want), 0);
+	assert_int_equal(pf_row_ids_put_range(1000, 1100, &want), 0);
+	assert_int_equal(pf_row_ids_put_range(1150, 1300, &want), 0);
+	assert_int_equal(pf_row_ids_put_range(1301, 1512, &want), 0);
+	assert_int_equal(pf_row_ids_put_range(2, 3, &want), 0);
+	assert_true(pf_span_eq(PF_SPAN_OF(&out), PF_SPAN_OF(&want)));
+
+	pf_buf_reset(&out);
+	assert_int_equal(pf_row_ids_put_ranges(PF_SPAN_OF(&want), &out, NULL), 0);
+	put_bitmap(&other, three_holes, ARRAY_LEN(three_holes));
+	assert_int_equal(pf_row_ids_put_ranges(PF_SPAN_OF(&other), &out, NULL), 0);
+	assert_int_equal(out.len, 0);
+
+	pf_buf_reset(&want);
+	put_bitmap(&ends, ends_are_holes, ARRAY_LEN(ends_are_holes));
+	assert_int_equal(pf_row_ids_put_ranges(PF_SPAN_OF(&ends), &out, NULL), 1);
+	assert_int_equal(pf_row_ids_put_range(1007, 1500, &want), 0);
+	assert_true(pf_span_eq(PF_SPAN_OF(&out), PF_SPAN_OF(&want)));
+
+	/* Longer than what holds it. */
+	assert_int_equal(pf_row_ids_put_ranges(BYTES("\x0a\x02\x0a\x04"), &out, NULL), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,6 +192,7 @@ int main(void)
 		cmocka_unit_test(damage_is_told),
 		cmocka_unit_test(more_ids_than_rows_are_not_read),
 		cmocka_unit_test(the_form_is_the_one_that_lance_chooses),
+		cmocka_unit_test(bitmaps_become_ranges_where_that_is_smaller),
 		cmocka_unit_test(versions_are_runs),
 		cmocka_unit_test(bounds_say_where_not_to_look),
 	};
