@@ -237,11 +237,13 @@ static uint64_t stamp_of(const struct pf_fri_record *record)
 /* Lance's v0 rule, of one index and one record. */
 static bool needs_legacy(struct consumers *c, const struct consumer *v, const struct pf_fri_record *record)
 {
+	bool covers = false;
+
 	if (v->damaged)
 		return true;
 	if (v->apart)
 		return false;
-	if (v->x->dataset_version <= stamp_of(record))
+	if (v->x->dataset_version <= record->stamp)
 		return true;
 	for (size_t i = 0; v->bitmap && i < record->n_groups; i++) {
 		const struct pf_fri_group *g = &record->groups[i];
@@ -251,10 +253,10 @@ static bool needs_legacy(struct consumers *c, const struct consumer *v, const st
 			n += pf_bitmap_has(v->bitmap, (uint32_t)g->from[k].id);
 		if (n > 0 && n < g->n_from)
 			damage(c, v->x, "it covers some but not all of the fragments that were compacted together");
-		if (n > 0)
-			return true;
+		covers |= n > 0;
 	}
-	return false;
+	/* Publication comes last: where a bitmap is wrong that is told, though the record be needed by its age. */
+	return covers || v->x->dataset_version <= stamp_of(record);
 }
 
 static bool needs_transition(const struct coverage *name, const struct pf_fri_group *g)

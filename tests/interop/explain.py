@@ -174,6 +174,11 @@ def straddling():
         status, said, _ = pinctl_status(at, "check")
         equal(status, 3, "check")
         assert "window\tmain\t" in said and "covers some but not all" in said, said
+        for words in (["trim"], ["trim", "--apply"]):
+            status, _, sentence = pinctl_status(at, *words)
+            equal(status, 3, "trim")
+            assert "a_idx" in sentence and "rebuild it" in sentence, sentence
+        equal(lance.dataset(at).version, head.version + 1, "head")
         pinctl(at, "ls")
         pinctl(at, "status")
 

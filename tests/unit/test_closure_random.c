@@ -469,19 +469,17 @@ static bool v0_caught_up(const struct segment *s, const struct record *r, bool *
 		return false;
 	if (!s->has_bitmap)
 		return true;
+	bool covers = false;
 	for (unsigned g = 0; g < r->n; g++) {
 		unsigned in = 0;
 
 		for (unsigned k = 0; k < r->groups[g].n_from; k++)
 			in += s->fragments[r->groups[g].from[k]];
-		if (in == r->groups[g].n_from)
-			return false;
-		if (in > 0) {
-			*straddles = true;
-			return false; /* ours keeps it */
-		}
+		covers = covers || in > 0;
+		/* Lance drops the record; ours keeps it, and says so. */
+		*straddles = *straddles || (in > 0 && in < r->groups[g].n_from);
 	}
-	return true;
+	return !covers;
 }
 
 static bool transition_needed(const struct segment *v, unsigned n, const struct record *r)

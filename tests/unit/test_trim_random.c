@@ -33,6 +33,20 @@ static uint64_t known_stamp(const struct lived *m, const struct record *r)
 	return seen - 1;
 }
 
+/* By its stamp an index is younger than a record, and has some of its sources: Lance takes it for broken. */
+static bool looks_broken(const struct lived *m)
+{
+	for (unsigned i = 0; i < m->n_records; i++)
+		for (unsigned s = 0; m->records[i].legacy && s < LIVED_SEGMENTS_MAX; s++)
+			for (unsigned k = 0; k < m->records[i].n; k++) {
+				const struct segment *x = &m->segments[s];
+				uint64_t from = m->records[i].group[k].from, has = x->covers & from;
+				if (x->name && x->has_bitmap && x->version > m->records[i].stamp && has && has != from)
+					return true;
+			}
+	return false;
+}
+
 static bool index_needs_legacy(const struct lived *m, const struct segment *s, const struct record *r)
 {
 	uint64_t chain = 0;
@@ -193,7 +207,7 @@ static uint64_t has_deletions(const struct lived *m)
 }
 
 struct counts {
-	unsigned kept, dropped, nothing, by_index, older;
+	unsigned kept, dropped, nothing, by_index, older, broken;
 };
 
 static void check_trim(const struct lived *m, unsigned round, struct counts *c)
@@ -211,8 +225,15 @@ static void check_trim(const struct lived *m, unsigned round, struct counts *c)
 		pinned |= needed_by_pin(m, m->pins[p]);
 	uint64_t keep = indexed | pinned;
 	assert_int_equal(pf_branch_open(m->st, NULL, &b, NULL), 0);
-	if (pf_trim(b, &(struct pf_trim_options){ .apply = true }, &t, &result, &why) < 0)
-		fail_msg("round %u: %s", round, why.text);
+	int r = pf_trim(b, &(struct pf_trim_options){ .apply = true }, &t, &result, &why);
+	if (r != (looks_broken(m) ? -EBADMSG : 0))
+		fail_msg("round %u: %d: %s", round, r, why.text);
+	assert_int_equal(pf_branch_head(b, &head, NULL), 0);
+	if (r < 0) {
+		assert_int_equal(head->version, m->version);
+		c->broken++;
+		return;
+	}
 	assert_int_equal(t.history.n_records, m->n_records);
 	for (unsigned i = 0; i < m->n_records; i++) {
 		if (t.keep[i] != ((keep & lived_bit(i)) != 0) || t.indexed[i] != ((indexed & lived_bit(i)) != 0))
@@ -229,7 +250,6 @@ static void check_trim(const struct lived *m, unsigned round, struct counts *c)
 				    m->segments[k].version < m->records[i].published;
 	}
 	check_answers(m, keep, round);
-	assert_int_equal(pf_branch_head(b, &head, NULL), 0);
 	assert_int_equal(head->version, m->version + (keep != all));
 	assert_int_equal(result.version, keep == all ? 0 : m->version + 1);
 	c->nothing += keep == all;
@@ -260,9 +280,10 @@ static void random_tables(void **state)
 	}
 	/* They are worth something only if all of it happens. */
 	if (c.kept < ROUNDS || c.dropped < ROUNDS || c.nothing < ROUNDS / 20 || c.by_index < ROUNDS / 2 ||
-	    c.older < ROUNDS / 50)
-		fail_msg("kept %u, dropped %u, nothing %u, only for an index %u, older than their stamp says %u",
-			 c.kept, c.dropped, c.nothing, c.by_index, c.older);
+	    c.older < ROUNDS / 50 || c.broken == 0 || c.broken > ROUNDS / 10)
+		fail_msg(
+			"kept %u, dropped %u, nothing %u, only for an index %u, older than their stamp says %u, broken %u",
+			c.kept, c.dropped, c.nothing, c.by_index, c.older, c.broken);
 }
 
 int main(void)
