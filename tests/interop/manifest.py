@@ -71,17 +71,17 @@ def unflag(name):
         file.write(data)
 
 
-def bitmap(data):
-    """The values of a portable roaring bitmap."""
-    cookie, count = struct.unpack_from("<HH", data)
-    at, runs = 4, b""
+def bitmap_at(data, start):
+    """The values of a portable roaring bitmap, and where it ends."""
+    cookie, count = struct.unpack_from("<HH", data, start)
+    at, runs = start + 4, b""
     if cookie == 12347:
         count += 1
         runs = data[at : at + (count + 7) // 8]
         at += len(runs)
     else:
-        (count,) = struct.unpack_from("<I", data, 4)
-        at = 8
+        (count,) = struct.unpack_from("<I", data, at)
+        at += 4
     heads = [struct.unpack_from("<HH", data, at + 4 * i) for i in range(count)]
     at += 4 * count
     if cookie != 12347 or count >= 4:
@@ -101,7 +101,23 @@ def bitmap(data):
             bits = int.from_bytes(data[at : at + 8192], "little")
             values.update(key << 16 | j for j in range(65536) if bits >> j & 1)
             at += 8192
-    return values
+    return values, at
+
+
+def bitmap(data):
+    return bitmap_at(data, 0)[0]
+
+
+def treemap(data):
+    """The row addresses of a treemap."""
+    (count,) = struct.unpack_from("<Q", data)
+    at, addresses = 8, set()
+    for _ in range(count):
+        (fragment,) = struct.unpack_from("<I", data, at)
+        rows, at = bitmap_at(data, at + 4)
+        addresses.update(fragment << 32 | row for row in rows)
+    assert at == len(data), "bytes behind a treemap"
+    return addresses
 
 
 def readable(found):
