@@ -19,7 +19,7 @@ MAJOR = int(lance.__version__.split(".")[0])
 def cases():
     for mode in ("eager", "deferred"):
         for index in (None, "BTREE", "BITMAP"):
-            for deleted in (False, True) if mode == "deferred" and index else (False,):
+            for deleted in (False, True):
                 yield (
                     "%s, %s index, %s" % (mode, index or "no", "rows deleted" if deleted else "nothing deleted"),
                     compacted, mode, index, deleted,
