@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "flags.h"
+#include "fri_branch.h"
 #include "lance.pb-c.h"
 
 void pf_rewrites_release(struct pf_rewrites *l)
@@ -121,6 +122,18 @@ static int reserve(const struct pf_operation *o, struct pf_next *x, struct pf_wh
 	return 0;
 }
 
+/* Nothing is published that Lance could not read: a bad history would block every later commit (lance-14-fri section 2). */
+static int check_restored_history(const struct pf_apply *a, const struct pf_next *x, struct pf_why *why)
+{
+	_cleanup_(pf_fri_release) struct pf_fri fri = { 0 };
+	int r = pf_fri_read_branch(a->branch, x->from, &fri, why);
+
+	if (r == 0 || r == -ENODATA)
+		return 0;
+	return pf_why_prefix(why, r == -ENOENT ? -EINVAL : r,
+			     "version %" PRIu64 " cannot be restored, for its history of moved rows", x->from->version);
+}
+
 /* x has the old version's content; what must never go back is the head's. */
 static int restore(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
 {
@@ -152,6 +165,9 @@ static int restore(const struct pf_apply *a, const struct pf_operation *o, struc
 		return pf_why_set(why, -EINVAL,
 				  "version %" PRIu64 " cannot be restored: field ids became non-reusable after it",
 				  o->version);
+	r = check_restored_history(a, x, why);
+	if (r < 0)
+		return r;
 	if (has_max && (!x->has_max_fragment_id || max > x->max_fragment_id)) {
 		x->has_max_fragment_id = true;
 		x->max_fragment_id = max;

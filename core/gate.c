@@ -299,17 +299,6 @@ static int record(struct gate *t, struct pf_why *why)
 	return r < 0 ? r : pf_fri_replace(t->x, &history, coverage, t->g->now, why);
 }
 
-static int check_stable(struct pf_branch *b, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
-{
-	for (size_t i = 0; i < x->n_entries; i++)
-		if (strcmp(x->entries[i].x.name, PF_FRI_NAME) == 0)
-			return pf_why_set(
-				why, -EOPNOTSUPP,
-				"the table has stable row ids and a history of moved rows, which no release of "
-				"Lance commits to");
-	return pf_moves_check_ids(b, o, x, why);
-}
-
 int pf_gate(const struct pf_gate *g, struct pf_branch *b, const struct pf_operation *o, struct pf_next *x,
 	    struct pf_why *why)
 {
@@ -318,9 +307,12 @@ int pf_gate(const struct pf_gate *g, struct pf_branch *b, const struct pf_operat
 
 	if (o->number != LANCE__TRANSACTION__OPERATION__REWRITE)
 		return 0;
+	int r = pf_next_check_history(x, why);
+	if (r < 0)
+		return r;
 	if (x->stable)
-		return check_stable(b, o, x, why);
-	int r = pf_moves_read(b, o, x, g->moved, &t.moves, why);
+		return pf_moves_check_ids(b, o, x, why);
+	r = pf_moves_read(b, o, x, g->moved, &t.moves, why);
 	if (r == 0)
 		r = read_history(&t, why);
 	if (r == 0)

@@ -399,6 +399,17 @@ static bool has_field(struct pf_next *x, uint32_t number)
 	return false;
 }
 
+int pf_next_check_history(const struct pf_next *x, struct pf_why *why)
+{
+	for (size_t i = 0; x->stable && i < x->n_entries; i++)
+		if (strcmp(x->entries[i].x.name, PF_FRI_NAME) == 0)
+			return pf_why_set(
+				why, -EOPNOTSUPP,
+				"the table has stable row ids and a history of moved rows, which no release of Lance "
+				"commits to");
+	return 0;
+}
+
 static int compute_flags(struct pf_next *x, uint64_t *reader, uint64_t *writer, struct pf_why *why)
 {
 	uint64_t both = x->sticky & PF_FLAGS_PAIRED;
@@ -520,6 +531,8 @@ int pf_next_finish(struct pf_next *x, struct pf_splice *splice, uint64_t *writer
 	uint64_t reader = 0, writer = 0;
 
 	int r = settle_fragments(x, why);
+	if (r == 0)
+		r = pf_next_check_history(x, why);
 	if (r == 0)
 		r = compute_flags(x, &reader, &writer, why);
 	if (r == 0)

@@ -65,6 +65,9 @@ int pf_next_init_staged(struct pf_next *x, struct pf_store *st, const struct pf_
 			const struct pf_manifest *staged, struct pf_why *why);
 void pf_next_release(struct pf_next *x);
 
+/* -EOPNOTSUPP if the rows of x have stable ids and it has a history of moved rows, too, as no release of Lance commits. */
+int pf_next_check_history(const struct pf_next *x, struct pf_why *why);
+
 /* Move the bytes of b into x, which keeps them as long as it lives. *out: where they are. */
 int pf_next_keep(struct pf_next *x, struct pf_buf *b, struct pf_span *out);
 

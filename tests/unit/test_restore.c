@@ -318,12 +318,39 @@ static void random_tables(void **state)
 		fail_msg("%u fragments stranded, %u followed", stranded, followed);
 }
 
+/* Lance publishes it, and then can commit nothing more. */
+static void a_history_that_is_not_valid_stays_where_it_is(void **state)
+{
+	static const struct recorded v[] = {
+		{ .version = 1, .fragments = "3:9", .history = "L0 2:10 > 3:9" },
+		{ .version = 2, .fragments = "4:10", .pins = "a" },
+	};
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, ARRAY_LEN(v));
+	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
+	const struct pf_work w = { .operation = &o };
+	struct pf_work_result result;
+	struct pf_why why = PF_WHY_INIT;
+
+	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
+	assert_int_equal(pf_restore_operation(2, 1, &o, NULL), 0);
+	assert_int_equal(pf_work_commit(b, &w, &result, &why), -EBADMSG);
+	assert_non_null(strstr(why.text, "version 1 cannot be restored, for its history of moved rows"));
+	assert_int_equal(pf_branch_head(b, &head, NULL), 0);
+	assert_int_equal(head->version, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(forward), cmocka_unit_test(to_before_the_tag),
-		cmocka_unit_test(ways),	   cmocka_unit_test(what_cannot_be_told),
-		cmocka_unit_test(refused), cmocka_unit_test(random_tables),
+		cmocka_unit_test(a_history_that_is_not_valid_stays_where_it_is),
+		cmocka_unit_test(forward),
+		cmocka_unit_test(to_before_the_tag),
+		cmocka_unit_test(ways),
+		cmocka_unit_test(what_cannot_be_told),
+		cmocka_unit_test(refused),
+		cmocka_unit_test(random_tables),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
