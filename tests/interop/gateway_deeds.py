@@ -133,7 +133,9 @@ def compact_and_go_on(at):
     ds.optimize.compact_files(target_rows_per_fragment=20, defer_index_remap=True)
     ds.insert(rows(100, 5))
     ds.delete("id = 9")
-    ds.optimize.optimize_indices()
+    if int(lance.__version__.split(".")[0]) >= 12:
+        # Before, the index loses rows by this, without us, too.
+        ds.optimize.optimize_indices()
     return ds.version
 
 

@@ -5,6 +5,7 @@ With a pin, and with pins enabled and none. What a pin needs is there whatever w
 version from its source on, with the same rows, and its indices answer as a scan does.
 """
 
+import datetime
 import functools
 import glob
 import json
@@ -21,7 +22,7 @@ import gateway_deeds
 from gateway import gateway
 from reader import by_index, content
 from support import LONG, RELEASE, ROOT, equal, pinctl, scratch
-from twins import Twins, manifests, new_pin, pins_of, same, same_tree
+from twins import Twins, manifests, new_pin, pins_in, pins_of, same, same_tree
 
 MAJOR = int(RELEASE.split(".")[0])
 LATEST = "14.0.2"
@@ -43,21 +44,46 @@ GROUPS = {
     """,
 }
 GROUPS = {group: " ".join(names.split()).split(", ") for group, names in GROUPS.items()}
+LANCEDB_DEEDS = "add update delete merge_insert overwrite columns scalar_index text_index vector_index restore tags versions".split()
 # What a release has no words for, or refuses by itself.
 OTHER_FORMAT = {"append of another format"}
 REPLACEMENT = {"replace data", "replace indexed data"}
 LACKS = {
     "8.0.1": OTHER_FORMAT | REPLACEMENT,
     "4.0.1": REPLACEMENT | {"merge columns"},
-    "1.0.4": REPLACEMENT | {"merge columns", "delete of all", "detached commit"},
-}.get(RELEASE, set()) | {"a version that is not there"}
+    "1.0.4": REPLACEMENT | {"merge columns", "delete of all", "detached commit"}
+    | {name for name in gateway_deeds.COMPACTIONS if "deferred" in name},
+}.get(RELEASE, set()) | {"a version that is not there", "cleanup where there is a tag"}
 
 
 def cases():
     assert sorted(sum(GROUPS.values(), [])) == sorted([*deeds.DEEDS, *gateway_deeds.DEEDS])
-    for pin in (True, False) if MAJOR == 14 or LONG else (True,):
+    for name, group in GROUPS.items():
+        yield name, twice, group
+    for name in gateway_deeds.COMPACTIONS:
+        yield name, twice, [name]
+        # There Lance records nothing, and refuses to be asked to.
+        if "deferred" not in name:
+            yield name + " with stable row ids", twice, [name], "stable"
+    for name in gateway_deeds.REMOVALS:
+        if MAJOR < 4 and "two" in name:
+            continue
+        yield name, removed, DEEDS[name], "tag" in name
+    yield "drop", refused, lance.LanceDataset.drop
+    yield "rm -rf", refused, remove_all
+    if MAJOR < 4:
+        yield "migration of manifests", refused, lambda at: lance.dataset(at).migrate_manifest_paths_v2()
+    yield "a branch with a pin", pinned_branch
+    yield "versions, tags and branches as they look", view
+    if MAJOR == 14:
+        yield "LanceDB", twice, list(LANCEDB), "plain", True, LANCEDB
+        yield "LanceDB, compaction", twice, ["compact"], "plain", True, {"compact": by_lancedb("compact")}
+        yield "LanceDB, cleanup", removed, by_lancedb("clean"), True
+    if MAJOR == 14 or LONG:
         for name, group in GROUPS.items():
-            yield name + ("" if pin else ", without a pin"), twice, group, "plain", pin
+            yield name + ", without a pin", twice, group, "plain", False
+        for name in [*gateway_deeds.COMPACTIONS, *gateway_deeds.REMOVALS]:
+            yield name + ", without a pin", twice, [name], "plain", False
 
 
 # --- tables -------------------------------------------------------------------------------------------------------------
@@ -81,19 +107,25 @@ def template(kind, pin):
 
 
 @functools.lru_cache(maxsize=None)
-def latest():
-    """Lance 14.0.2, whatever release this is."""
-    venv = subprocess.run([os.path.join(ROOT, "tools/venv"), LATEST], stdout=subprocess.PIPE, text=True, check=True)
-    command = [venv.stdout.strip(), "-W", "ignore", os.path.join(ROOT, "tests/interop/reader.py")]
+def process(release, program):
+    venv = subprocess.run([os.path.join(ROOT, "tools/venv"), release], stdout=subprocess.PIPE, text=True, check=True)
+    command = [venv.stdout.strip(), "-W", "ignore", os.path.join(ROOT, "tests/interop", program)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def read_by_latest(at, *versions):
-    latest().stdin.write(json.dumps([at, *versions]) + "\n")
-    latest().stdin.flush()
-    found = json.loads(latest().stdout.readline())
-    assert not isinstance(found, str), "direct reading: " + str(found)
+def ask(release, program, question):
+    """What another release says."""
+    other = process(release, program)
+    other.stdin.write(json.dumps(question) + "\n")
+    other.stdin.flush()
+    found = json.loads(other.stdout.readline())
+    if isinstance(found, str):
+        raise OSError("%s, asked to %s: %s" % (release, question[0], found))
     return found
+
+
+def ask_latest(*question):
+    return ask(LATEST, "reader.py", question)
 
 
 # --- the same, twice ----------------------------------------------------------------------------------------------------
@@ -112,43 +144,46 @@ def answer(twins, deed, at):
 class Seen:
     """What a client was answered, and what it read after each deed."""
 
-    def __init__(self, twins, group, at, source):
+    def __init__(self, twins, names, at, source, deeds):
         self.answers, self.rows, self.found = {}, {}, {}
         base = lance.dataset(at).version
-        for name in group:
-            self.answers[name] = answer(twins, DEEDS[name], at)
+        for name in names:
+            self.answers[name] = answer(twins, deeds[name], at)
             head = lance.dataset(at)
             self.found[str(head.version)] = by_index(head)
             for scratch in glob.glob(at + ".scratch*"):
                 shutil.rmtree(scratch)
-            # What comes next finds the table as this did.
-            lance.dataset(at, version=base).restore()
+            if len(names) > 1:
+                # What comes next finds the table as this did.
+                lance.dataset(at, version=base).restore()
         self.head = lance.dataset(at).version
-        for version in range(source, self.head + 1):
-            self.rows[str(version)] = content(lance.dataset(at, version=version))
+        for version in (found["version"] for found in lance.dataset(at).versions()):
+            if version >= source:
+                self.rows[str(version)] = content(lance.dataset(at, version=version))
 
 
-def twice(group, kind, pin=True):
+def twice(names, kind="plain", pin=True, deeds=DEEDS, lacks=LACKS):
+    """With several, the table is as it was before each."""
+    moves = any("compact" in name for name in names)
     with scratch() as folder:
         twins = Twins(template(kind, pin)[1], folder)
         source = list(manifests(twins.ours))[-1] - pin
-        before = pins_of(twins.ours, source + pin)
+        pins = pins_of(twins.ours, source + pin)
         with gateway(twins.ours):
-            ours = Seen(twins, group, twins.ours, source)
-        theirs = Seen(twins, group, twins.theirs, source)
+            ours = Seen(twins, names, twins.ours, source, deeds)
+        theirs = Seen(twins, names, twins.theirs, source, deeds)
         same(ours.answers, theirs.answers, "answer")
-        equal(failed(theirs.answers), LACKS & set(group), "what fails")
+        failed = {name for name, said in theirs.answers.items() if isinstance(said, str)}
+        equal(failed, lacks & set(names), "what fails")
         same(ours.found, theirs.found, "what indices answer")
         same(ours.rows, theirs.rows, "rows")
-        same_tree(twins)
-        kept(twins.ours, source, ours.head, before)
-        rows, found = read_by_latest(twins.ours, list(map(int, ours.rows)), list(map(int, ours.found)))
+        same_tree(twins, records=not moves)
+        kept(twins.ours, source if pin else ours.head, ours.head, pins)
+        rows, found = ask_latest("read", twins.ours, list(map(int, ours.rows)), list(map(int, ours.found)))
         same(rows, ours.rows, "rows that are read directly")
         same(found, ours.found, "what indices answer directly")
-
-
-def failed(answers):
-    return {name for name, said in answers.items() if isinstance(said, str)}
+        if moves and pin and not failed:
+            ask_latest("follow", twins.ours, source)
 
 
 def kept(at, source, head, pins):
@@ -157,4 +192,152 @@ def kept(at, source, head, pins):
     equal([v for v in there if v >= source], list(range(source, head + 1)), "versions")
     for version in range(source + 1, head + 1):
         equal(pins_of(at, version), pins, "pins of version %d" % version)
-    equal(pinctl(at, "check"), "", "check")
+    said = [line.split("\t") for line in pinctl(at, "check").splitlines()]
+    # Of versions that nobody needs Lance up to 12 removes the transactions first, and then is refused what comes next.
+    equal([line for line in said if line[0] != "note" or int(line[2]) >= source], [], "check")
+
+
+# --- what is removed ----------------------------------------------------------------------------------------------------
+
+
+def tree(at):
+    found = {os.path.relpath(os.path.join(folder, name), at) for folder, _, names in os.walk(at) for name in names}
+    return {name for name in found if not name.startswith("_refs/tags/pinfs-")}
+
+
+def removed(do, of_tag=False):
+    """Lance removes what it would without a pin, but what the pin needs. of_tag: unless it is asked not to touch tagged versions."""
+    with scratch() as folder:
+        twins = Twins(template("plain", True)[1], folder)
+        source = list(manifests(twins.ours))[-1] - 1
+        pins = pins_of(twins.ours, source + 1)
+        before = tree(twins.ours)
+        with gateway(twins.ours):
+            said = answer(twins, do, twins.ours)
+            head = lance.dataset(twins.ours).version
+            seen = {str(v): content(lance.dataset(twins.ours, version=v)) for v in range(source, head + 1)}
+            with open(twins.ours + "/.pinfs/retention/files") as file:
+                needed = {line.rstrip("\n").split("\t")[2] for line in file}
+        if of_tag:
+            assert '"pinfs' in said, said
+        elif MAJOR < 13:
+            assert "Device or resource busy" in said, said
+        alone = answer(twins, do, twins.theirs)
+        assert not isinstance(alone, str) or "tagged version" in alone, alone
+        if not isinstance(said, str):
+            equal((tree(twins.ours) - tree(twins.theirs)) & before - needed, set(), "what is left and nobody needs")
+        kept(twins.ours, source, head, pins)
+        rows, _ = ask_latest("read", twins.ours, list(map(int, seen)), [head])
+        same(rows, seen, "rows that are read directly")
+
+
+def refused(do):
+    """What would take the table away takes nothing that the pin needs."""
+    with scratch() as folder:
+        twins = Twins(template("plain", True)[1], folder)
+        source = list(manifests(twins.ours))[-1] - 1
+        pins = pins_of(twins.ours, source + 1)
+        with gateway(twins.ours):
+            said = answer(twins, do, twins.ours)
+            assert isinstance(said, str) and re.search("Device or resource busy|Operation not permitted", said), said
+            seen = {str(v): content(lance.dataset(twins.ours, version=v)) for v in (source, source + 1)}
+        kept(twins.ours, source, source + 1, pins)
+        rows, found = ask_latest("read", twins.ours, [source, source + 1], [source + 1])
+        same(rows, seen, "rows that are read directly")
+
+
+def remove_all(at):
+    done = subprocess.run(["rm", "-rf", at], stderr=subprocess.PIPE, text=True)
+    return done.stderr
+
+
+def pinned_branch():
+    """What is written to a branch with a pin keeps it, and the branch is there until that is released."""
+    with scratch() as folder:
+        twins = Twins(template("plain", True)[1], folder)
+        with gateway(twins.ours):
+            side = lance.dataset(twins.ours).create_branch("feat/x")
+            pin = pinctl(twins.ours, "register", "+1h", branch="feat/x").strip()
+            side = lance.dataset(side.uri)
+            source = side.version - 1
+            side.insert(deeds.rows(100, 5))
+            side.delete("id = 5")
+            pinctl(twins.ours, "confirm", pin, branch="feat/x")
+            delete = lambda at: lance.dataset(at).branches.delete("feat/x")
+            for name in lance.dataset(twins.ours).tags.list():
+                lance.dataset(twins.ours).tags.delete(name)
+            said = answer(twins, delete, twins.ours)
+            assert "Device or resource busy" in said, said
+            seen = {str(v): content(lance.dataset(side.uri, version=v)) for v in range(source, side.version + 1)}
+        rows, _ = ask_latest("read", twins.ours + "/tree/feat/x", list(map(int, seen)), [side.version])
+        same(rows, seen, "rows that are read directly")
+        with gateway(twins.ours):
+            for one in pinctl(twins.ours, "ls", "--json", branch="feat/x"):
+                pinctl(twins.ours, "release", one["id"], branch="feat/x")
+            delete(twins.ours)
+            equal(list(lance.dataset(twins.ours).branches.list()), [], "branches")
+            assert not os.path.exists(twins.ours + "/tree/feat/x/_versions")
+
+
+# --- the view -----------------------------------------------------------------------------------------------------------
+
+
+def listing(at):
+    found = {}
+    for folder, folders, names in os.walk(at):
+        folders.sort()
+        for name in names + folders:
+            path = os.path.join(folder, name)
+            st = os.lstat(path)
+            found[os.path.relpath(path, at)] = st.st_mode, st.st_size, st.st_ino, st.st_mtime_ns, st.st_uid, st.st_nlink
+    return found
+
+
+def history(at):
+    """All that a client can say of the past of a table."""
+    found = {"versions": [(v["version"], v["timestamp"], v["metadata"]) for v in lance.dataset(at).versions()]}
+    for version, time, _ in found["versions"]:
+        ds = lance.dataset(at, version=version)
+        equal(lance.dataset(at).checkout_version(version).count_rows(), ds.count_rows(), "rows of version %d" % version)
+        equal(lance.dataset(at, asof=time + datetime.timedelta(microseconds=1)).version, version, "version as of its time")
+        found[version] = content(ds), ds.schema.to_string(), [f.metadata.to_json() for f in ds.get_fragments()], by_index(ds)
+    found["tags"] = lance.dataset(at).tags.list()
+    for name in found["tags"]:
+        found["tag " + name] = content(lance.dataset(at, version=name))
+    found["branches"] = lance.dataset(at).branches.list()
+    for name in found["branches"]:
+        side = at + "/tree/" + name
+        found["branch " + name] = {v["version"]: content(lance.dataset(side, version=v["version"])) for v in lance.dataset(side).versions()}
+    return found
+
+
+def view():
+    """Every version, tag and branch reads through the gateway as without it; files are the same but for one bit of each manifest."""
+    with scratch() as folder:
+        twins = Twins(template("plain", True)[1], folder)
+        at = twins.ours
+        with gateway(at):
+            for name in ("append", "tags", "add column", "update", "branch", "restore", "create index"):
+                DEEDS[name](at)
+            through, files = history(at), listing(at)
+            contents = {name: open(os.path.join(at, name), "rb").read() for name in files if os.path.isfile(os.path.join(at, name))}
+        same(history(at), through, "history")
+        same(listing(at), files, "files")
+        for name, data in contents.items():
+            with open(os.path.join(at, name), "rb") as file:
+                plain = file.read()
+            if not name.endswith(".manifest") or not pins_in(plain)[1]:
+                assert plain == data, name
+                continue
+            differ = [a ^ b for a, b in zip(plain, data) if a != b]
+            assert len(plain) == len(data) and differ == [1 << 19 % 7], "%s: %r" % (name, differ)
+
+
+# --- LanceDB ------------------------------------------------------------------------------------------------------------
+
+
+def by_lancedb(name):
+    return lambda at: ask("lancedb==0.40.0", "lancedb_deeds.py", [name, at])
+
+
+LANCEDB = {name: by_lancedb(name) for name in LANCEDB_DEEDS}

@@ -4,6 +4,7 @@ import json
 import sys
 
 import lance
+import pyarrow as pa
 
 FILTERS = ("id = 12", "id >= 38 and id < 103", "s = 'row 21'", "s > 'row 3'", "n < 200")
 
@@ -29,7 +30,7 @@ def by_index(ds):
         scanned = sorted(row["id"] for row in ds.to_table(columns=["id", "s"]).to_pylist() if "21" in row["s"].split())
         assert found["words"] == scanned, "words: index %s, scan %s" % (found["words"], scanned)
     if "vec_idx" in names:
-        near = {"column": "vec", "q": [3.0, 31.0, 1.0, -31.0], "k": 5}
+        near = {"column": "vec", "q": [3.0, 31.0, 1.0, -31.0][: ds.schema.field("vec").type.list_size], "k": 5}
         found["vec"], scanned = (
             ds.to_table(columns=["id"], nearest={**near, "use_index": use, "nprobes": 2})["id"].to_pylist()
             for use in (True, False)
@@ -44,10 +45,23 @@ def read(at, versions, indexed):
     return rows, {str(version): by_index(lance.dataset(at, version=version)) for version in indexed}
 
 
+def follow(at, source):
+    """Where each row of a version is now, by the records of moved rows, which must be where it is."""
+    addresses = [
+        dict(zip(*(ds.to_table(columns=["id"], with_row_address=True)[name].to_pylist() for name in ("id", "_rowaddr"))))
+        for ds in (lance.dataset(at, version=source), lance.dataset(at))
+    ]
+    there = [one for one in addresses[0] if one in addresses[1]]
+    assert len(there) > 30, "%d rows" % len(there)
+    found = lance.dataset(at).remap_row_addrs(pa.array([addresses[0][one] for one in there], pa.uint64())).to_pylist()
+    assert found == [addresses[1][one] for one in there], "rows cannot be followed from version %d" % source
+
+
 if __name__ == "__main__":
     for line in sys.stdin:
         try:
-            answer = read(*json.loads(line))
+            what, *question = json.loads(line)
+            answer = {"read": read, "follow": follow}[what](*question)
         except BaseException as error:
             answer = "%s: %s" % (type(error).__name__, error)
         print(json.dumps(answer), flush=True)
