@@ -62,8 +62,8 @@ def cases():
         yield name, twice, group
     for name in gateway_deeds.COMPACTIONS:
         yield name, twice, [name]
-        # There Lance records nothing, and refuses to be asked to.
-        if "deferred" not in name:
+        # There Lance records nothing, and refuses to be asked to; the first release cannot read what it makes.
+        if "deferred" not in name and MAJOR >= 4:
             yield name + " with stable row ids", twice, [name], "stable"
     for name in gateway_deeds.REMOVALS:
         if MAJOR < 4 and "two" in name:
@@ -183,7 +183,7 @@ def twice(names, kind="plain", pin=True, deeds=DEEDS, lacks=LACKS):
         same(rows, ours.rows, "rows that are read directly")
         same(found, ours.found, "what indices answer directly")
         if moves and pin and not failed:
-            ask_latest("follow", twins.ours, source)
+            ask_latest("follow", twins.ours, source, kind == "stable")
 
 
 def kept(at, source, head, pins):

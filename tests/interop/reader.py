@@ -45,16 +45,23 @@ def read(at, versions, indexed):
     return rows, {str(version): by_index(lance.dataset(at, version=version)) for version in indexed}
 
 
-def follow(at, source):
-    """Where each row of a version is now, by the records of moved rows, which must be where it is."""
-    addresses = [
-        dict(zip(*(ds.to_table(columns=["id"], with_row_address=True)[name].to_pylist() for name in ("id", "_rowaddr"))))
-        for ds in (lance.dataset(at, version=source), lance.dataset(at))
-    ]
-    there = [one for one in addresses[0] if one in addresses[1]]
+def places(ds, stable):
+    """Of each row its address, or its id if that is stable."""
+    name = "_rowid" if stable else "_rowaddr"
+    table = ds.to_table(columns=["id"], with_row_id=True, with_row_address=True)
+    return dict(zip(table["id"].to_pylist(), table[name].to_pylist()))
+
+
+def follow(at, source, stable):
+    """Rows of a version are, by the records of moved rows, where they are now."""
+    head = lance.dataset(at)
+    before, now = places(lance.dataset(at, version=source), stable), places(head, stable)
+    there = [one for one in before if one in now]
     assert len(there) > 30, "%d rows" % len(there)
-    found = lance.dataset(at).remap_row_addrs(pa.array([addresses[0][one] for one in there], pa.uint64())).to_pylist()
-    assert found == [addresses[1][one] for one in there], "rows cannot be followed from version %d" % source
+    found = [before[one] for one in there]
+    if not stable:
+        found = head.remap_row_addrs(pa.array(found, pa.uint64())).to_pylist()
+    assert found == [now[one] for one in there], "rows cannot be followed from version %d" % source
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ TIMESTAMP, OFFSETS = 7, (6, 21, 23)
 RANDOM = re.compile(
     rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # a uuid
     rb"|[01]{24}[0-9a-f]{26}"  # a data file
-    rb"|(?<=\x0a\x10)(?s:.{16})"  # a uuid in protobuf
+    rb"|(?<=\x12\x0a\x10)(?s:.{16})"  # a uuid in protobuf, in a message of its own
 )
 NUMBER = re.compile(r"(_deletions/\d+-\d+-|_versions/d)\d+")
 
