@@ -14,6 +14,8 @@
 /* Bit 63 marks detached versions, so the line of attached ones ends below it. */
 #define VERSION_MAX (UINT64_MAX >> 1)
 
+#define NS_PER_S 1000000000
+
 /* One attempt: every name it uses, all made before the first of them exists. */
 struct attempt {
 	struct pf_branch *b;
@@ -537,4 +539,28 @@ int pf_publish_settle(struct pf_branch *b, uint64_t version, uint64_t read_versi
 		return unknown(why, version, uuid, inner.text[0] ? inner.text : strerror(-r));
 	*out = STEAL(s.m);
 	return 1;
+}
+
+/* A file that got its name so much later than it was made is a copy. */
+#define COPIED_S 10
+
+int pf_publish_followed(struct pf_branch *b, const struct pf_manifest *head, uint64_t version, struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL, *after = NULL;
+
+	if (version == head->version)
+		return 1;
+	int r = pf_branch_version(b, version, &m, why);
+	if (r == 0)
+		r = pf_branch_version(b, version + 1, &after, why);
+	const struct pf_manifest *next = r == 0 ? after : head;
+	if (r < 0 && (!m || r != -ENOENT))
+		return r;
+	if (next->st.mtime_ns >= m->st.ctime_ns || next->st.ctime_ns / NS_PER_S - next->timestamp.sec > COPIED_S)
+		return 1;
+	return pf_why_set(why, -EINPROGRESS,
+			  "version %" PRIu64 " has it, but whether the head, %" PRIu64
+			  ", was made from that version cannot be told: version %" PRIu64
+			  " is older. See whether the head has what this commits; if not, prepare it anew",
+			  version, head->version, next->version);
 }

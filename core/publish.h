@@ -57,4 +57,12 @@ int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manife
 int pf_publish_settle(struct pf_branch *b, uint64_t version, uint64_t read_version, const char *uuid,
 		      struct pf_manifest **out, struct pf_why *why);
 
+/*
+ * Was the head made from `version`, an attached one that has what is looked for? A commit that was held up and landed below the head (cases-open A09) looks like
+ * one that others then built on; but what follows it is then older than its name.
+ *   1            yes; or times of files say nothing, since they are those of a copy of the table
+ *   -EINPROGRESS that cannot be told
+ */
+int pf_publish_followed(struct pf_branch *b, const struct pf_manifest *head, uint64_t version, struct pf_why *why);
+
 #endif

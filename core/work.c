@@ -111,6 +111,8 @@ static int check_all(struct run *x, struct pf_why *why)
 	}
 	x->out->checked = x->checked - since;
 	if (r == 1)
+		r = pf_publish_followed(x->b, x->head, x->checked, why);
+	if (r == 1)
 		x->out->version = x->checked;
 	return r;
 }

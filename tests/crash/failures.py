@@ -10,7 +10,7 @@ import shlex
 from deeds import DEEDS, BranchDelete, lance
 from operation import WRITES
 from world import (
-    AGAIN, BLOCKED, DAMAGED, DONE, FAILED, LONG, PINCTL, UNKNOWN, calls_of, equal, run, scratch, stepped
+    AGAIN, BLOCKED, DAMAGED, DONE, FAILED, LONG, PINCTL, UNKNOWN, calls_of, equal, pinctl, run, scratch, stepped
 )  # fmt: skip
 
 ERRORS = [errno.EIO, errno.ENOSPC, errno.EACCES]
@@ -24,19 +24,19 @@ def cases():
     yield "Lance was asked", lambda: "%d times" % lance.asked
 
 
-def settle(said):
+def settle(deed, done):
     """Run the command that an unknown outcome names."""
-    command = re.search(r"to find out: (pinctl .*)|`(pinctl .*?)`", said)
-    assert command, "no command to find out: " + said
-    words = shlex.split(command[1] or command[2])
-    return run([PINCTL, *words[1:]])
+    command = re.search(r"to find out: (pinctl .*)|`(pinctl .*?)`", done.err)
+    assert command, "no command to find out: %s" % done
+    words = shlex.split(command[1] or command[2])[1:]
+    return run([PINCTL, *words]) if "-d" in words else pinctl(deed.at, *words)
 
 
 def judge(deed, done):
     """Whether what was answered is what happened. Whether it happened."""
     landed = deed.look(done.status == DONE)
     if done.status == UNKNOWN:
-        settled = settle(done.err if done.err.count("-d ") else done.err.replace("`pinctl ", "`pinctl -d %s " % deed.at))
+        settled = settle(deed, done)
         assert settled.status in (DONE, FAILED), settled
         return deed.look(False)
     if done.status != DONE:

@@ -4,6 +4,7 @@ Runs in an environment of released Lance: a request a line on stdin, what Lance 
   PATH                        opens the table: "N versions, newest N"
   each PATH                   opens and reads each version that is listed: "1: 10 rows, 2: 12 rows"
   content PATH                opens it: "N versions, N rows, N found" and a digest of both, then what branches and tags it lists, and rows of branches
+  follow PATH VERSION         where the head's records of moved rows say that rows of a version are now: "N rows, N followed", those that are there
   append PATH                 appends a row, through a handle of its own: the version
   tag PATH VERSION NAME       a tag; branch PATH VERSION NAME: a branch from main: "done"
 """
@@ -12,6 +13,7 @@ import hashlib
 import sys
 
 import lance
+import pyarrow as pa
 
 
 def opens(path):
@@ -40,6 +42,19 @@ def content(path):
     return "%d versions, %s; branches %s, tags %s" % (len(ds.versions()), digest(ds), branches, sorted(ds.tags.list()))
 
 
+def places(ds):
+    found = ds.scanner(columns=["id"], with_row_address=True).to_table()
+    return dict(zip(found.column("id").to_pylist(), found.column("_rowaddr").to_pylist()))
+
+
+def follow(path, version):
+    head = lance.dataset(path)
+    before, now = places(lance.dataset(path, version=int(version))), places(head)
+    followed = head.remap_row_addrs(pa.array(before.values(), pa.uint64())).to_pylist()
+    right = [one for one, address in zip(before, followed) if now.get(one) == address]
+    return "%d rows, %d followed" % (len(before), len(right))
+
+
 def append(path):
     ds = lance.dataset(path)
     ds.insert(ds.head(1))
@@ -59,7 +74,7 @@ def branch(path, version, name):
 for line in sys.stdin:
     words = line.split()
     try:
-        act = {"each": each, "content": content, "append": append, "tag": tag, "branch": branch}.get(words[0])
+        act = {"each": each, "content": content, "follow": follow, "append": append, "tag": tag, "branch": branch}.get(words[0])
         print(act(*words[1:]) if act else opens(line.strip()), flush=True)
     except BaseException as error:
         print("error: " + (" ".join(str(error).split()) or repr(error)), flush=True)

@@ -65,6 +65,15 @@ static int print_json(const struct pf_trim *t, bool apply, const struct pf_work_
 	return ctl_print_json(j);
 }
 
+/* Without --apply it says what is left to drop. */
+static void advise(struct ctl *c)
+{
+	_cleanup_(pf_buf_release) struct pf_buf command = PF_BUF_INIT;
+
+	if (pf_branch_command(c->branch, &command) == 0 && pf_buf_str(&command))
+		ctl_say("to find out: %s trim", (char *)command.data);
+}
+
 int cmd_trim(struct ctl *c, const struct args *a)
 {
 	_cleanup_(pf_trim_release) struct pf_trim t = { .pins = PF_PINS_INIT };
@@ -75,8 +84,12 @@ int cmd_trim(struct ctl *c, const struct args *a)
 	int r = ctl_open(c, &why);
 	if (r == 0)
 		r = pf_trim(c->branch, &o, &t, &result, &why);
-	if (r < 0)
-		return ctl_fail(r, &why);
+	if (r < 0) {
+		int status = ctl_fail(r, &why);
+		if (r == -EINPROGRESS)
+			advise(c);
+		return status;
+	}
 	size_t dropped = t.history.n_records - t.kept;
 	if (result.version == 0)
 		ctl_say(t.history.n_records ? "nothing to drop: somebody needs each record"
