@@ -1,10 +1,6 @@
-"""Released Lance on a pinned table, through the gateway: what each operation answers, and what is on the table afterwards.
-
-The rows of each version are noted while the gateway is there, and must be the same when the table is read directly.
-"""
+"""Released Lance on a pinned table, through the gateway: writers that race, and a daemon that is killed. Each operation: gateway_table."""
 
 import contextlib
-import datetime
 import os
 import signal
 import subprocess
@@ -13,13 +9,12 @@ import threading
 import lance
 import pyarrow as pa
 
-from support import PINFS, RELEASE, Skip, equal, pinctl, refused, scratch, until
+from support import PINFS, RELEASE, Skip, equal, pinctl, scratch, until
 
 MAJOR = int(RELEASE.split(".")[0])
 
 
 def cases():
-    yield "every operation keeps pins, flag and the line of versions", operations
     yield "a handle that compacted and then writes drops no record", carried
     yield "of a compaction that records nothing the daemon makes the record", unrecorded
     yield "two writers and pins that come meanwhile", race
@@ -58,80 +53,12 @@ def pinned():
         yield at, pinctl(at, "register", "+1h").strip()
 
 
-def contents(at):
-    """Of each version: its rows."""
-    found = {}
-    for version in sorted(v["version"] for v in lance.dataset(at).versions()):
-        table = lance.dataset(at, version=version).to_table(columns=["id", "v"])
-        found[version] = sorted(zip(table["id"].to_pylist(), table["v"].to_pylist()))
-    return found
-
-
 def check(at, pin):
     """The pin is there, on a head with the flag, and its window is whole."""
     pinctl(at, "confirm", pin)
     status = pinctl(at, "status", "--json")
     assert "ongoing-work-pins" in str(status), status
     pinctl(at, "check")
-
-
-def denied(function, *words):
-    try:
-        function()
-    except OSError as error:
-        assert all(word in str(error) for word in words), error
-        return
-    raise AssertionError("it was not refused")
-
-
-def clean(at):
-    return lance.dataset(at).cleanup_old_versions(
-        older_than=datetime.timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
-    )
-
-
-def operations():
-    with pinned() as (at, pin):
-        with gateway(at):
-            ds = lambda: lance.dataset(at)
-            source = ds().version
-            steps = [
-                lambda: lance.write_dataset(rows(1000, 10), at, mode="append"),
-                lambda: ds().delete("id < 5"),
-                lambda: ds().update({"v": "'x'"}, where="id = 50"),
-                lambda: ds().merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(rows(40, 20)),
-                lambda: ds().create_scalar_index("v", "BITMAP"),
-                lambda: ds().optimize.optimize_indices(),
-                lambda: ds().update_config({"a": "b"}),
-                lambda: MAJOR < 4 or ds().optimize.compact_files(defer_index_remap=True),
-                lambda: lance.write_dataset(rows(2000, 10), at, mode="append"),
-                lambda: ds().add_columns({"w": "id * 2"}),
-                lambda: ds().drop_columns(["w"]),
-                lambda: ds().tags.create("t", source),
-                lambda: ds().create_branch("side"),
-                lambda: lance.dataset(at, version=source).restore(),
-            ]
-            for step in steps:
-                before = ds().version
-                step()
-                assert ds().version >= before
-                check(at, pin)
-            equal(ds().to_table(filter="id = 52").num_rows, 1, "answers of the index")
-            before = contents(at)
-            if MAJOR >= 13:
-                assert clean(at).failed_deletes > 0
-            else:
-                denied(lambda: clean(at), "Device or resource busy")
-            lance.write_dataset(rows(0, 10), at, mode="overwrite")
-            check(at, pin)
-            window = {version: rows for version, rows in before.items() if version >= source}
-            equal({v: r for v, r in contents(at).items() if v in window}, window, "versions of the window")
-            versions = [v["version"] for v in ds().versions() if v["version"] >= source]
-            equal(versions, list(range(source, source + len(versions))), "versions without a gap")
-        equal({v: r for v, r in contents(at).items() if v in window}, window, "versions read directly")
-        check(at, pin)
-        if MAJOR >= 12:
-            refused(lance.write_dataset, rows(0, 1), at, mode="append")
 
 
 def unrecorded():

@@ -44,7 +44,9 @@ GROUPS = {
     """,
 }
 GROUPS = {group: " ".join(names.split()).split(", ") for group, names in GROUPS.items()}
-LANCEDB_DEEDS = "add update delete merge_insert overwrite columns scalar_index text_index vector_index restore tags versions".split()
+LANCEDB = """
+    add update delete merge_insert overwrite columns scalar_index text_index vector_index restore tags versions
+""".split()
 # What a release has no words for, or refuses by itself.
 OTHER_FORMAT = {"append of another format"}
 REPLACEMENT = {"replace data", "replace indexed data"}
@@ -76,7 +78,7 @@ def cases():
     yield "a branch with a pin", pinned_branch
     yield "versions, tags and branches as they look", view
     if MAJOR == 14:
-        yield "LanceDB", twice, list(LANCEDB), "plain", True, LANCEDB
+        yield "LanceDB", twice, LANCEDB, "plain", True, {name: by_lancedb(name) for name in LANCEDB}
         yield "LanceDB, compaction", twice, ["compact"], "plain", True, {"compact": by_lancedb("compact")}
         yield "LanceDB, cleanup", removed, by_lancedb("clean"), True
     if MAJOR == 14 or LONG:
@@ -206,7 +208,7 @@ def tree(at):
 
 
 def removed(do, of_tag=False):
-    """Lance removes what it would without a pin, but what the pin needs. of_tag: unless it is asked not to touch tagged versions."""
+    """Lance removes what it would without a pin, but what the pin needs. of_tag: unless it is to stop at tagged versions."""
     with scratch() as folder:
         twins = Twins(template("plain", True)[1], folder)
         source = list(manifests(twins.ours))[-1] - 1
@@ -282,6 +284,11 @@ def pinned_branch():
 # --- the view -----------------------------------------------------------------------------------------------------------
 
 
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def listing(at):
     found = {}
     for folder, folders, names in os.walk(at):
@@ -307,12 +314,13 @@ def history(at):
     found["branches"] = lance.dataset(at).branches.list()
     for name in found["branches"]:
         side = at + "/tree/" + name
-        found["branch " + name] = {v["version"]: content(lance.dataset(side, version=v["version"])) for v in lance.dataset(side).versions()}
+        versions = [v["version"] for v in lance.dataset(side).versions()]
+        found["branch " + name] = {version: content(lance.dataset(side, version=version)) for version in versions}
     return found
 
 
 def view():
-    """Every version, tag and branch reads through the gateway as without it; files are the same but for one bit of each manifest."""
+    """Every version, tag and branch reads through the gateway as without it; files are the same but for a bit of manifests."""
     with scratch() as folder:
         twins = Twins(template("plain", True)[1], folder)
         at = twins.ours
@@ -320,12 +328,11 @@ def view():
             for name in ("append", "tags", "add column", "update", "branch", "restore", "create index"):
                 DEEDS[name](at)
             through, files = history(at), listing(at)
-            contents = {name: open(os.path.join(at, name), "rb").read() for name in files if os.path.isfile(os.path.join(at, name))}
+            contents = {name: bytes_of(os.path.join(at, name)) for name in files if os.path.isfile(os.path.join(at, name))}
         same(history(at), through, "history")
         same(listing(at), files, "files")
         for name, data in contents.items():
-            with open(os.path.join(at, name), "rb") as file:
-                plain = file.read()
+            plain = bytes_of(os.path.join(at, name))
             if not name.endswith(".manifest") or not pins_in(plain)[1]:
                 assert plain == data, name
                 continue
@@ -338,6 +345,3 @@ def view():
 
 def by_lancedb(name):
     return lambda at: ask("lancedb==0.40.0", "lancedb_deeds.py", [name, at])
-
-
-LANCEDB = {name: by_lancedb(name) for name in LANCEDB_DEEDS}
