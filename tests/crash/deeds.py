@@ -51,20 +51,22 @@ class Manifest:
         at = table.message(self.body).get(INDEX_SECTION)
         self.indices = {} if at is None else {table.message(one)[3]: one for one in table.all_of(table.section(self.data, at), 1)}
 
-    def stamps(self):
-        """Of the records of moved rows."""
+    def records(self):
+        """Of moved rows, of version 0: their bytes."""
         if HISTORY not in self.indices:
             return []
         entry = table.message(self.indices[HISTORY])
         details = table.message(table.message(entry[6])[2])
         if 1 in details:
-            content = details[1]
-        else:
-            outside, uuid = table.message(details[2]), str(table.uuid.UUID(bytes=bytes(table.message(entry[1])[1])))
-            with open(os.path.join(self.at, "_indices", uuid, str(outside[1], "utf-8")), "rb") as f:
-                content = f.read()
-            equal(len(content), outside[3], "size of the history's file")
-        return [table.message(one).get(1, 0) for one in table.all_of(content, 1)]
+            return table.all_of(details[1], 1)
+        outside, uuid = table.message(details[2]), str(table.uuid.UUID(bytes=bytes(table.message(entry[1])[1])))
+        with open(os.path.join(self.at, "_indices", uuid, str(outside[1], "utf-8")), "rb") as f:
+            content = f.read()
+        equal(len(content), outside[3], "size of the history's file")
+        return table.all_of(content, 1)
+
+    def stamps(self):
+        return [stamp(record) for record in self.records()]
 
     def says(self):
         return {
@@ -73,6 +75,10 @@ class Manifest:
             "indices": sorted(set(self.indices) - {HISTORY}),
             "config": sorted((bytes(m[1]), bytes(m[2])) for m in map(table.message, table.all_of(self.body, CONFIG))),
         }
+
+
+def stamp(record):
+    return table.message(record).get(1, 0)
 
 
 def lengthen_history(at):
@@ -91,6 +97,14 @@ def lengthen_history(at):
     data = b"".join(struct.pack("<I", len(part)) + part for part in (section, transaction, body))
     with open(m.name, "wb") as f:
         f.write(data + struct.pack("<Q", len(data) - len(body) - 4) + m.data[-8:])
+
+
+def followed(at, source, *version):
+    """Lance must find each row of this version where the records of the head, or of `version`, say."""
+    answer = lance.ask("follow", at, source, *version)
+    if answer is not None:
+        rows, _, found = answer.partition(" rows, ")
+        equal(found, rows + " followed", "rows of version %d in %s" % (source, version or "the head"))
 
 
 # --- deeds ------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ Runs in an environment of released Lance: a request a line on stdin, what Lance 
   PATH                        opens the table: "N versions, newest N"
   each PATH                   opens and reads each version that is listed: "1: 10 rows, 2: 12 rows"
   content PATH                opens it: "N versions, N rows, N found" and a digest of both, then what branches and tags it lists, and rows of branches
-  follow PATH VERSION         where the head's records of moved rows say that rows of a version are now: "N rows, N followed", those that are there
+  follow PATH VERSION [IN]    where the records of moved rows of the head, or of version IN, say that rows of a version are: "N rows, N followed", those
+                              that are there
   append PATH                 appends a row, through a handle of its own: the version
   tag PATH VERSION NAME       a tag; branch PATH VERSION NAME: a branch from main: "done"
 """
@@ -43,15 +44,16 @@ def content(path):
 
 
 def places(ds):
+    """(address, id) of each row."""
     found = ds.scanner(columns=["id"], with_row_address=True).to_table()
-    return dict(zip(found.column("id").to_pylist(), found.column("_rowaddr").to_pylist()))
+    return list(zip(found.column("_rowaddr").to_pylist(), found.column("id").to_pylist()))
 
 
-def follow(path, version):
-    head = lance.dataset(path)
-    before, now = places(lance.dataset(path, version=int(version))), places(head)
-    followed = head.remap_row_addrs(pa.array(before.values(), pa.uint64())).to_pylist()
-    right = [one for one, address in zip(before, followed) if now.get(one) == address]
+def follow(path, version, until=None):
+    then = lance.dataset(path, version=until and int(until))
+    before, now = places(lance.dataset(path, version=int(version))), set(places(then))
+    followed = then.remap_row_addrs(pa.array([address for address, _ in before], pa.uint64())).to_pylist()
+    right = [one for (_, one), address in zip(before, followed) if (address, one) in now]
     return "%d rows, %d followed" % (len(before), len(right))
 
 
