@@ -6,48 +6,6 @@
 #include "fri_branch.h"
 #include "lance.pb-c.h"
 
-void pf_rewrites_release(struct pf_rewrites *l)
-{
-	for (size_t i = 0; i < l->n; i++)
-		pf_numbers_release(&l->v[i].fields);
-	free(l->v);
-	*l = (struct pf_rewrites){ 0 };
-}
-
-static struct pf_rewritten *grow(struct pf_rewrites *l, uint64_t fragment)
-{
-	struct pf_rewritten *v = reallocarray(l->v, l->n + 1, sizeof(*v));
-
-	if (!v)
-		return NULL;
-	l->v = v;
-	v[l->n] = (struct pf_rewritten){ .fragment = fragment };
-	return &v[l->n++];
-}
-
-int pf_rewrites_add(struct pf_rewrites *l, const struct pf_operation *o)
-{
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && o->fields_modified.n && i < o->updated.n; i++) {
-		struct pf_rewritten *w = grow(l, o->updated.v[i].id);
-		if (!w)
-			return -ENOMEM;
-		for (size_t k = 0; r == 0 && k < o->fields_modified.n; k++)
-			r = pf_numbers_add(&w->fields, o->fields_modified.v[k]);
-	}
-	for (size_t i = 0; r == 0 && i < o->n_replacements; i++) {
-		const struct pf_data_file *f = &o->replacements[i].file;
-		struct pf_rewritten *w = grow(l, o->replacements[i].fragment);
-		if (!w)
-			return -ENOMEM;
-		for (size_t k = 0; r == 0 && k < f->n_fields; k++)
-			if (f->fields[k] >= 0)
-				r = pf_numbers_add(&w->fields, (uint64_t)f->fields[k]);
-	}
-	return r;
-}
-
 static int append(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x, struct pf_why *why)
 {
 	_cleanup_(pf_schema_release) struct pf_schema schema = { 0 };

@@ -10,19 +10,7 @@
 #include "fri.h"
 #include "next.h"
 #include "operation.h"
-
-/* Columns that were rewritten in place in a fragment that stayed, by what was committed since an index was built. */
-struct pf_rewritten {
-	uint64_t fragment;
-	struct pf_numbers fields;
-};
-struct pf_rewrites {
-	struct pf_rewritten *v;
-	size_t n;
-};
-void pf_rewrites_release(struct pf_rewrites *l);
-/* Add those of an Update or DataReplacement. */
-int pf_rewrites_add(struct pf_rewrites *l, const struct pf_operation *o);
+#include "rewritten.h"
 
 struct pf_apply {
 	struct pf_branch *branch;

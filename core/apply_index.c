@@ -147,15 +147,19 @@ struct withdrawal {
 	const struct pf_schema *schema;
 	const struct pf_fri *history; /* NULL: none */
 	bool tagged;
+	bool deep; /* what is below a rewritten column is rewritten, too */
 };
 
-/* Is a column of the index among those? Of a tagged history a rewritten parent takes its children along (a packed struct is one column). */
+/*
+ * Is a column of the index among those? For an index that is new, or with a tagged history, a rewritten parent takes its children along (a packed struct is one
+ * column).
+ */
 static bool touches(const struct withdrawal *w, const struct pf_index *index, const struct pf_numbers *fields)
 {
 	for (size_t i = 0; i < index->n_fields; i++)
 		for (size_t k = 0; k < fields->n; k++)
 			if (index->fields[i] == (int32_t)fields->v[k] ||
-			    (w->tagged && pf_schema_is_below(w->schema, index->fields[i], (int32_t)fields->v[k])))
+			    (w->deep && pf_schema_is_below(w->schema, index->fields[i], (int32_t)fields->v[k])))
 				return true;
 	return false;
 }
@@ -249,6 +253,7 @@ int pf_apply_withdraw(const struct pf_apply *a, struct pf_next *x, const struct 
 		w.history = &fri;
 		w.tagged = fri.index_version != 0;
 	}
+	w.deep = w.tagged || l == a->rewritten;
 	for (size_t i = first; r >= 0 && i < x->n_entries; i++) {
 		bool none = false;
 		if (!pf_index_is_system(&x->entries[i].x))

@@ -118,37 +118,6 @@ static int sort_out(const struct pf_operation *o, struct pf_next *x, struct merg
 	return 0;
 }
 
-/* The columns that are answered for by another file than before. */
-static int note_rewritten(const struct pf_fragment *was, const struct pf_fragment *is, struct pf_rewrites *l)
-{
-	_cleanup_(pf_numbers_release) struct pf_numbers fields = { 0 };
-	int r = 0;
-
-	for (size_t i = 0; i < is->n_files; i++) {
-		for (size_t k = 0; r == 0 && k < is->files[i].n_fields; k++) {
-			int32_t id = is->files[i].fields[k];
-			bool had = false, same = false;
-			for (size_t j = 0; id >= 0 && j < was->n_files; j++) {
-				if (!pf_data_file_has(&was->files[j], id))
-					continue;
-				had = true;
-				same |= pf_span_eq(was->files[j].path, is->files[i].path);
-			}
-			if (had && !same)
-				r = pf_numbers_add(&fields, (uint64_t)id);
-		}
-	}
-	if (r < 0 || fields.n == 0)
-		return r;
-	struct pf_rewritten *v = reallocarray(l->v, l->n + 1, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	l->v = v;
-	v[l->n++] = (struct pf_rewritten){ is->id, fields };
-	fields = (struct pf_numbers){ 0 };
-	return 0;
-}
-
 struct merging {
 	const struct pf_apply *a;
 	struct pf_next *x;
@@ -251,7 +220,7 @@ static int merge_old(struct merging *m, struct pf_slot *slot, const struct pf_fr
 	    !(was.has_deletions && pf_span_eq(was.deletion.message, is->deletion.message)))
 		r = pf_apply_check_deletion(m->a, m->x, is, why);
 	if (r == 0)
-		r = note_rewritten(&was, is, &m->rewritten);
+		r = pf_rewrites_add_fragment(&m->rewritten, &was, is);
 	if (r == 0 && !same) {
 		r = put_files(is, &files);
 		d.files = &files;

@@ -21,7 +21,7 @@ struct run {
 	struct pf_manifest *restored; /* the version that a Restore names */
 	struct pf_fri history;	      /* of the head, for what is judged by it */
 	bool has_history;
-	struct pf_rewrites rewritten; /* since it was prepared */
+	struct pf_rewrites rewritten; /* since an index was built */
 	uint64_t checked;	      /* up to this version */
 	struct pf_time now;
 	bool keep_file;
@@ -72,6 +72,10 @@ static int check_version(struct run *x, uint64_t version, struct pf_why *why)
 	r = pf_conflict(ours, &theirs, version, &view, why);
 	if (r != PF_ALLOWED)
 		return r == PF_RETRYABLE ? -EAGAIN : r == PF_INCOMPATIBLE ? -ESTALE : r;
+	if (ours->number != LANCE__TRANSACTION__OPERATION__CREATE_INDEX)
+		return 0;
+	if (theirs.number == LANCE__TRANSACTION__OPERATION__MERGE)
+		return pf_rewrites_add_merge(&x->rewritten, x->b, &theirs, version, ours, why);
 	return pf_rewrites_add(&x->rewritten, &theirs);
 }
 

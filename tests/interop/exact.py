@@ -25,6 +25,9 @@ def cases():
     for name, (make, deed) in CORNERS.items():
         yield name, corner, make, deed
     yield "a Merge that changes a column must bring new data for it", merge_of_another_type
+    for kind in ("plain", "tagged"):
+        yield "an index on a column that was brought anew meanwhile, on a table that is %s" % kind, index_over_merge, kind, pa.int32()
+    yield "an index on a column that is of another type meanwhile", index_over_merge, "tagged", pa.int64()
     for kind in CHAINED:
         yield "chains of random operations, on a table that is %s" % kind, chains, kind
     for name, function in BAD.items():
@@ -143,24 +146,60 @@ CORNERS = {
 }
 
 
+def anew(at, folder, kind):
+    """A Merge by which column n has other data in every fragment, under the id it had."""
+    ds = lance.dataset(at)
+    merged, number = [], field_id(ds, "n")
+    for fragment in ds.get_fragments():
+        where = "%s/n%d.lance" % (folder, fragment.fragment_id)
+        new = lance.write_dataset(pa.table({"n": pa.array(range(fragment.physical_rows), kind)}), where, mode="overwrite")
+        file = new.get_fragments()[0].data_files()[0]
+        shutil.copy(where + "/data/" + file.path, at + "/data/" + file.path)
+        one = fragment.metadata.to_json()
+        for old in one["files"]:
+            old["fields"] = [-2 if f == number else f for f in old["fields"]]
+        one["files"].append({**one["files"][0], "path": file.path, "fields": [number], "column_indices": [0]})
+        one["files"][-1]["file_size_bytes"] = file.file_size_bytes
+        merged.append(FragmentMetadata.from_json(json.dumps(one)))
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("n", kind), pa.field("s", pa.string())])
+    commit(at, Op.Merge(merged, schema))
+
+
+def index_over_merge(kind, to):
+    """An index was built, and then a Merge brought its column anew."""
+    with scratch() as folder:
+        twins = Twins(kind, folder)
+        aside = folder + "/aside.lance"
+        shutil.copytree(twins.copy, aside)
+        lance.dataset(aside).create_scalar_index("n", "BTREE")
+        index = os.path.join(aside, "_transactions", manifest(aside, twins.head + 1)[12][0].decode())
+        anew(twins.copy, folder, to)
+        bring(aside, twins.copy)
+        twins.bring_files()
+        pinctl(twins.pinned, "commit", "--transaction", twins.transaction(twins.head + 1))
+        compare(twins, twins.head + 1)
+        if to != pa.int32():
+            found, _, said = pinctl_status(twins.pinned, "commit", "--transaction", index)
+            assert found == 75 and 'changed the type of column "n"' in said, said
+            return
+        pinctl(twins.pinned, "commit", "--transaction", index)
+        # By a handle of then: Lance takes the fragments that its handle has for those that the index was built on.
+        then = lance.dataset(twins.copy, version=twins.head)
+        lance.LanceDataset.commit(then, lance.dataset(aside).read_transaction(twins.head + 1))
+        ours, theirs = (readable(manifest(at, twins.head + 2)) for at in (twins.pinned, twins.copy))
+        (entry,) = [one for one in ours["indices"] if one[3] == [b"n_idx"]]
+        equal(entry[5], set(), "coverage")
+        if kind == "tagged":
+            equal(ours["indices"], theirs["indices"], "indices")
+        ds = lance.dataset(twins.pinned)
+        for value in (3, 50):
+            equal(ds.to_table(filter="n = %d" % value), ds.scanner(filter="n = %d" % value, use_scalar_index=False).to_table(), "answer")
+
+
 def merge_of_another_type():
     with scratch() as folder:
         twins = Twins("plain", folder)
-        ds = lance.dataset(twins.copy)
-        merged, number = [], field_id(ds, "n")
-        for fragment in ds.get_fragments():
-            where = "%s/n%d.lance" % (folder, fragment.fragment_id)
-            new = lance.write_dataset(pa.table({"n": pa.array(range(fragment.physical_rows), pa.int64())}), where)
-            file = new.get_fragments()[0].data_files()[0]
-            shutil.copy(where + "/data/" + file.path, twins.copy + "/data/" + file.path)
-            one = fragment.metadata.to_json()
-            for old in one["files"]:
-                old["fields"] = [-2 if f == number else f for f in old["fields"]]
-            one["files"].append({**one["files"][0], "path": file.path, "fields": [number], "column_indices": [0]})
-            one["files"][-1]["file_size_bytes"] = file.file_size_bytes
-            merged.append(FragmentMetadata.from_json(json.dumps(one)))
-        schema = pa.schema([pa.field("id", pa.int64()), pa.field("n", pa.int64()), pa.field("s", pa.string())])
-        commit(twins.copy, Op.Merge(merged, schema))
+        anew(twins.copy, folder, pa.int64())
         twins.bring_files()
         version = twins.head + 1
         good = open(twins.transaction(version), "rb").read()
