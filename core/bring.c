@@ -160,10 +160,18 @@ int pf_bring_in(struct pf_branch *b, const char *dir, const struct pf_operation 
 	return 0;
 }
 
+/* Not if somebody else has committed the same work meanwhile, and the name in the table is its only one. */
+static bool has_first_name(const struct pf_bring_file *f)
+{
+	struct stat a, b;
+
+	return lstat(f->from, &a) == 0 && lstat(f->to, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 void pf_bring_undo(struct pf_bring *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (l->v[i].linked)
+		if (l->v[i].linked && has_first_name(&l->v[i]))
 			unlinkat(AT_FDCWD, l->v[i].to, 0);
 }
 

@@ -28,6 +28,8 @@ def cases():
         yield "A09: %s finds its number free again, below the head" % deed.name, passed_and_cleaned, deed, "linkat", 1
         yield "A09: the same, and others were there a moment ago", passed_and_cleaned, deed, "linkat", 0
         yield "A10: the version that %s is based on vanishes" % deed.name, passed_and_cleaned, deed, "renameat", 1
+    for deed in (Append, Update):
+        yield "%s twice at once: what fails takes no file of what landed" % deed.name, twice, deed
     for deed in (Append, Update, Rewrite, Restore, Trim):
         yield "A11: %s is in place, and storage fails: unknown, settled, and there once" % deed.name, unknown, deed
     yield "Lance was asked", lambda: "%d times" % lance.asked
@@ -204,6 +206,25 @@ def passed_and_cleaned(make, call, ago):
             found = [os.path.exists(os.path.join(deed.home, place, "data", name)) for place in ("t.lance", "scratch")]
             equal(found, [False, True], "in the table, in the scratch dataset: " + name)
         return "not committed"
+
+
+def twice(make):
+    """One is held, the same goes on, and by a cleanup the first cannot know that."""
+    with scratch() as folder:
+        deed = make(folder)
+        deed.once()
+        deed.start()
+        held = Held(deed, "renameat")
+        must(pinctl(deed.at, *deed.words))
+        assert deed.look(True)
+        for version in range(1, deed.head.version + 1):
+            os.unlink(Manifest(deed.at, version).name)
+        configure(deed, b"another")
+        os.unlink(Manifest(deed.at, deed.head.version + 1).name)
+        done = held.end()
+        equal(done.status, AGAIN, "status (%s)" % done)
+        for fragment in Manifest(deed.at).fragments:
+            assert os.path.exists(os.path.join(deed.at, "data", fragment.path)), fragment.path + " is lost"
 
 
 def unknown(make):
