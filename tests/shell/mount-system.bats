@@ -116,7 +116,7 @@ in_namespace() {
 		[[ ! -e $DIR/fstab ]] || mount --bind "$DIR/fstab" /etc/fstab
 		"$@"
 	END
-	export DIR PINFS_BIN MNT TABLE
+	export DIR PINFS_BIN PINCTL_BIN MNT TABLE
 	unshare -m bash "$DIR/inside" "$@" 3>&-
 }
 
@@ -146,6 +146,29 @@ in_namespace() {
 	has "$(cat "$DIR/out")" "$TABLE +fuse.pinfs"
 	has "$(cat "$DIR/out")" '0f8fad5b-d9cb-469f-a165-70867728950e'
 	eventually not pgrep -f "pinfs.* $TABLE $MNT"
+	pinctl -d "$TABLE" confirm 0f8fad5b-d9cb-469f-a165-70867728950e
+}
+
+@test "a gateway by mount(8) and by a line in fstab: the table in both places" {
+	need_mount
+	printf '%s\t%s\tfuse.pinfs\tnoauto,nofail,allow_other\t0 0\n' "$TABLE" "$TABLE" >"$DIR/fstab"
+	# shellcheck disable=SC2016
+	in_namespace bash -ec '
+		mount -t fuse.pinfs "$TABLE" "$TABLE"
+		findmnt -n -o SOURCE,FSTYPE "$TABLE"
+		umount "$TABLE"
+		mount "$TABLE"
+		findmnt -n -o SOURCE,FSTYPE,OPTIONS "$TABLE"
+		ls "$TABLE/_versions"
+		mkdir "$TABLE/.pinfs/pins/0f8fad5b-d9cb-469f-a165-70867728950e,expires_at=+1h"
+		"$PINCTL_BIN" -d "$TABLE" confirm 0f8fad5b-d9cb-469f-a165-70867728950e
+		umount "$TABLE"
+		ls -A "$TABLE"' >"$DIR/out"
+	same "$(grep -cE "^$TABLE +fuse.pinfs" "$DIR/out")" 2
+	has "$(cat "$DIR/out")" 'allow_other'
+	has "$(cat "$DIR/out")" '[0-9]{20}\.manifest'
+	not grep -qx "\.pinfs" "$DIR/out"
+	eventually not pgrep -f "pinfs.* $TABLE $TABLE"
 	pinctl -d "$TABLE" confirm 0f8fad5b-d9cb-469f-a165-70867728950e
 }
 
@@ -251,6 +274,17 @@ told() {
 	serve "$after" command
 	not mountpoint -q "$MNT"
 	serve "$command" start
+	stop
+	# The same for a gateway, whose mountpoint is the table.
+	MNT=$TABLE
+	serve "$command" start
+	has "$(cat "$TABLE/.pinfs/head")" '"version": 9'
+	kill -KILL "$DAEMON"
+	wait "$DAEMON" || :
+	serve "$after" command
+	not mountpoint -q "$TABLE"
+	serve "$command" start
+	has "$(cat "$TABLE/.pinfs/head")" '"version": 9'
 	stop
 	if command -v systemd-analyze >/dev/null; then
 		sed "s|^ExecStart=[^ ]*|ExecStart=$PINFS_BIN|; s|/etc/pinfs/|$DIR/|" "$unit" >"$DIR/pinfs@x.service"
