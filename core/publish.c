@@ -43,9 +43,10 @@ static void attempt_release(struct attempt *a)
 	pf_buf_release(&a->txn);
 }
 
+/* Nothing was committed. Of a file that others took for left over and removed, -ENOENT would say that there is no such pin. */
 static int failed(struct pf_why *why, int err, const char *what, const char *name)
 {
-	return pf_why_set(why, err, "cannot %s %s: %s", what, name, strerror(-err));
+	return pf_why_set(why, err == -ENOENT ? -EAGAIN : err, "cannot %s %s: %s", what, name, strerror(-err));
 }
 
 /* The outcome is open: `inner` says what is in the way of knowing it. */

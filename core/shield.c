@@ -116,24 +116,27 @@ static int check_file(const struct guard *g, const char *path, size_t i, struct 
 }
 
 /* Of `path` as a file that may lie in the line `of`. */
-static int check_as(const struct pf_shield *s, const struct guard *of, const char *path, struct pf_why *why)
+static int check_as(const struct pf_shield *s, const struct guard *of, const char *path, bool *known,
+		    struct pf_why *why)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		const struct guard *g = &s->v[i];
 		if (!g->kept)
 			continue;
-		int64_t known = pf_clean_known(&g->line->survey->state->set, path, of->dir);
-		if (known < 0 && known != -ENOENT)
-			return (int)known;
-		int r = known < 0 ? 0 : check_file(g, path, (size_t)known, why);
+		int64_t file = pf_clean_known(&g->line->survey->state->set, path, of->dir);
+		if (file < 0 && file != -ENOENT)
+			return (int)file;
+		*known |= file >= 0;
+		int r = file < 0 ? 0 : check_file(g, path, (size_t)file, why);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-int pf_shield_check(const struct pf_shield *s, const char *path, struct pf_why *why)
+int pf_shield_check(const struct pf_shield *s, const char *path, bool *known, struct pf_why *why)
 {
+	*known = !s->enabled;
 	if (!s->enabled)
 		return 0;
 	/* Whose folder it is in is not decided here (place.h): any that it may be in is asked for. */
@@ -141,7 +144,7 @@ int pf_shield_check(const struct pf_shield *s, const char *path, struct pf_why *
 		const struct guard *g = &s->v[i];
 		if (!g->kept || strncmp(path, g->dir, strlen(g->dir)) != 0)
 			continue;
-		int r = check_as(s, g, path, why);
+		int r = check_as(s, g, path, known, why);
 		if (r < 0)
 			return r;
 	}

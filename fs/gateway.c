@@ -61,9 +61,16 @@ int fs_gateway_init(struct fs *fs, struct pf_why *why)
 	struct pf_stat table;
 	struct stat st;
 
+	pthread_rwlockattr_t attr;
+
 	int r = gate_nodes_init(&g->nodes);
 	if (r < 0)
 		return r;
+	/* Or a long cleanup would keep everybody from publishing. */
+	pthread_rwlockattr_init(&attr);
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&g->files, &attr);
+	pthread_rwlockattr_destroy(&attr);
 	g->on = true;
 	g->root = open(fs->store->at, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (g->root < 0 || fstat(g->root, &st) < 0)
@@ -88,6 +95,7 @@ void fs_gateway_release(struct fs *fs)
 	if (!g->on)
 		return;
 	gate_nodes_release(&g->nodes);
+	pthread_rwlock_destroy(&g->files);
 	if (g->root >= 0)
 		close(g->root);
 }

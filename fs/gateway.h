@@ -27,6 +27,8 @@ struct gate_nodes {
 struct fs_gateway {
 	bool on;
 	int root; /* the table's directory */
+	/* To write: somebody publishes, and what the version names is there. To read: somebody removes what no version names. */
+	pthread_rwlock_t files;
 	struct gate_nodes nodes;
 };
 

@@ -193,6 +193,7 @@ static int unlink_at(struct fs *fs, const char *path, int flags)
 
 void gate_op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
+	struct fs *fs = fs_of(req);
 	struct pf_why why = PF_WHY_INIT;
 	struct gate_at at;
 	struct stat st;
@@ -201,11 +202,17 @@ void gate_op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 	if (r == 0 && S_ISDIR(st.st_mode))
 		r = -EISDIR;
 	if (r == 0)
-		r = check_writable(fs_of(req), &why);
+		r = check_writable(fs, &why);
 	if (r == 0)
 		r = gate_may_remove(req, &at, &why);
-	if (r == 0)
-		r = unlink_at(fs_of(req), at.path, 0);
+	/* That may have taken long. Again, and nothing is published until it is gone. */
+	if (r == 0) {
+		pthread_rwlock_rdlock(&fs->gateway.files);
+		r = gate_may_remove(req, &at, &why);
+		if (r == 0)
+			r = unlink_at(fs, at.path, 0);
+		pthread_rwlock_unlock(&fs->gateway.files);
+	}
 	if (r < 0)
 		gate_fail(req, "unlink", at.path, r, &why);
 	else
@@ -287,8 +294,13 @@ void gate_op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_in
 		r = check_rename(req, &m, &from, there == 0 ? &to : NULL, &why);
 	if (r == 0)
 		r = open_ends(fs, &m);
-	if (r == 0)
-		r = renameat2(m.from_dir, m.from_name, m.to_dir, m.to_name, flags) < 0 ? -errno : 0;
+	if (r == 0) {
+		pthread_rwlock_rdlock(&fs->gateway.files);
+		r = check_rename(req, &m, &from, there == 0 ? &to : NULL, &why);
+		if (r == 0)
+			r = renameat2(m.from_dir, m.from_name, m.to_dir, m.to_name, flags) < 0 ? -errno : 0;
+		pthread_rwlock_unlock(&fs->gateway.files);
+	}
 	if (r == 0 && m.from.number)
 		r = gate_moved(fs, &m.from, m.to.path);
 	if (r < 0)
@@ -330,6 +342,7 @@ void gate_op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char 
 	_cleanup_(move_release) struct move m = { .from_dir = -1, .to_dir = -1 };
 	struct fs *fs = fs_of(req);
 	struct pf_why why = PF_WHY_INIT;
+	bool linked = false; /* whatever fails then is no answer to that */
 	struct stat st;
 
 	int there = find(req, parent, name, &m.to, &st);
@@ -345,14 +358,20 @@ void gate_op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char 
 		r = m.to.name.cls == GATE_MANIFEST ? gate_publish(fs, &m.from, m.to.path, &m.to.name, &why) : 1;
 		if (r > 0)
 			r = link_plainly(fs, &m);
+		linked = r == 0;
 	}
-	/* Of which the kernel would make a second try behind everybody's back. */
+	/* Of this the kernel would make a second try behind everybody's back. */
 	if (r == -ESTALE)
 		r = -EIO;
+	struct fuse_entry_param e;
+	if (r == 0)
+		r = gate_lstat(fs, m.to.path, &st);
+	if (r == 0)
+		r = gate_entry(req, m.to.path, &st, false, &e);
 	if (r < 0)
-		gate_fail(req, "publish", m.to.path, r, &why);
-	else
-		gate_reply_entry(req, m.to.path, false);
+		gate_fail(req, "publish", m.to.path, linked ? -EIO : r, &why);
+	else if (fuse_reply_entry(req, &e) < 0)
+		gate_forget(fs, e.ino, 1);
 }
 
 /* --- attributes --- */

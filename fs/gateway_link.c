@@ -14,6 +14,7 @@
 #include "core/fri_write.h"
 #include "core/operation.h"
 #include "core/settle.h"
+#include "core/whole.h"
 
 struct commit {
 	struct fs *fs;
@@ -114,6 +115,21 @@ static int publish_first(struct commit *c)
 	return r < 0 ? r : pf_carry_first(c->fs->store, c->m, c->path, &c->op, c->why);
 }
 
+/* Nothing is removed between the look and the link. */
+static int publish_whole(struct commit *c, const struct pf_publish *p, struct pf_manifest **out)
+{
+	pthread_rwlock_t *files = &c->fs->gateway.files;
+
+	pthread_rwlock_wrlock(files);
+	int r = pf_operation_whole(c->fs->store, c->dir, &c->op, c->why);
+	if (r == 0)
+		r = pf_publish(c->line->core, p, out, c->why);
+	else if (r == -ENOENT)
+		r = refused(c, -EPERM);
+	pthread_rwlock_unlock(files);
+	return r;
+}
+
 static int publish(struct commit *c, const struct pf_manifest *head)
 {
 	_cleanup_(pf_carry_release) struct pf_carry carry = { 0 };
@@ -145,7 +161,7 @@ static int publish(struct commit *c, const struct pf_manifest *head)
 	r = pf_fri_store(c->fs->store, c->dir, &carry.next, c->why);
 	if (r < 0)
 		return refused(c, r);
-	r = pf_publish(b, &p, &m, c->why);
+	r = publish_whole(c, &p, &m);
 	/* Lance takes an error for a no. */
 	if (r == -EINPROGRESS)
 		r = pf_settle(b, c->name->version, 0, c->op.uuid, &m);

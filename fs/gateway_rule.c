@@ -10,6 +10,9 @@
 #include "core/flags.h"
 #include "core/refs.h"
 
+/* A commit that takes longer from its first file to its manifest is not expected. */
+#define UNDER_WAY_SECONDS 3600
+
 int gate_line(struct fs *fs, const char *path, size_t dir_len, struct fs_line **out)
 {
 	_cleanup_(pf_freep) char *name = NULL;
@@ -68,14 +71,16 @@ static int check_lost(struct fs *fs, struct pf_why *why)
 	return 0;
 }
 
-static int check_shield(fuse_req_t req, const struct gate_at *at, struct pf_why *why)
+/* *known: a version names it. */
+static int check_shield(fuse_req_t req, const struct gate_at *at, bool *known, struct pf_why *why)
 {
 	struct fs *fs = fs_of(req);
 	const struct fs_node n = fs_node_make(K_RETENTION, fs_branch_at(fs, 1));
 
+	*known = true;
 	if (!is_enabled(fs))
 		return 0;
-	int r = fs_kept_check(req, &n, at->path, why);
+	int r = fs_kept_check(req, &n, at->path, known, why);
 	if (r == 0)
 		r = check_lost(fs, why);
 	/* Whatever kept it from being told: nothing goes. */
@@ -139,22 +144,53 @@ static int check_aside(const char *path, struct pf_why *why)
 		       : 0;
 }
 
+/* What came past us, and no version names yet, may be of a commit that is under way: of a pin, or of prepared work. */
+static int check_young(const struct gate_at *at, struct pf_why *why)
+{
+	if (at->created || pf_time_now().sec - at->ctime >= UNDER_WAY_SECONDS)
+		return 0;
+	return pf_why_set(why, -EBUSY,
+			  "another program made this within the hour, and may be about to commit it; later it can be "
+			  "removed");
+}
+
+static int may_remove_other(fuse_req_t req, const struct gate_at *at, struct pf_why *why)
+{
+	bool known;
+
+	if (is_upload(at))
+		return 0;
+	int r = check_shield(req, at, &known, why);
+	return r == 0 && !known ? check_young(at, why) : r;
+}
+
+static int may_remove_staged(fuse_req_t req, const struct gate_at *at, struct pf_why *why)
+{
+	int r = check_aside(at->path, why);
+
+	if (r == 0 && strncmp(last_name(at->path), ".tmp", 4) == 0 && is_enabled(fs_of(req)))
+		r = check_young(at, why);
+	return r;
+}
+
 int gate_may_remove(fuse_req_t req, const struct gate_at *at, struct pf_why *why)
 {
 	switch (at->name.cls) {
 	case GATE_ROOT:
 		return pf_why_set(why, -EPERM, "this is the table");
 	case GATE_VERSIONS:
-		return check_aside(at->path, why);
+		return may_remove_staged(req, at, why);
 	case GATE_REF:
 		return check_ref(fs_of(req), at->path, why);
 	default:
-		return is_upload(at) ? 0 : check_shield(req, at, why);
+		return may_remove_other(req, at, why);
 	}
 }
 
 int gate_may_change(fuse_req_t req, const struct gate_at *at, const struct stat *st, struct pf_why *why)
 {
+	bool known;
+
 	if (at->name.cls == GATE_MANIFEST)
 		return pf_why_set(why, -EPERM, "the manifest of a version never changes");
 	/* Under another name, it may be one that must not. */
@@ -166,7 +202,7 @@ int gate_may_change(fuse_req_t req, const struct gate_at *at, const struct stat 
 	case GATE_REF:
 		return check_ref(fs_of(req), at->path, why);
 	default:
-		return is_upload(at) ? 0 : check_shield(req, at, why);
+		return is_upload(at) ? 0 : check_shield(req, at, &known, why);
 	}
 }
 

@@ -322,7 +322,7 @@ int fs_kept_begin(fuse_req_t req, const struct fs_node *n, bool measured, struct
 	return r;
 }
 
-int fs_kept_check(fuse_req_t req, const struct fs_node *n, const char *path, struct pf_why *why)
+int fs_kept_check(fuse_req_t req, const struct fs_node *n, const char *path, bool *known, struct pf_why *why)
 {
 	struct fs *fs = fuse_req_userdata(req);
 	struct fs_kept *k = &fs->kept;
@@ -337,7 +337,7 @@ int fs_kept_check(fuse_req_t req, const struct fs_node *n, const char *path, str
 	if (r == 0 && !k->shield)
 		r = pf_shield_new(&k->lines, &k->shield);
 	if (r == 0)
-		r = pf_shield_check(k->shield, path, why);
+		r = pf_shield_check(k->shield, path, known, why);
 	fs_kept_end(fs);
 	return r;
 }

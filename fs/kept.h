@@ -50,6 +50,6 @@ int fs_kept_begin(struct fuse_req *req, const struct fs_node *n, bool measured, 
 void fs_kept_end(struct fs *fs);
 
 /* May this file of the table be removed or changed, as things are now? As pf_shield_check; other errors as fs_kept_begin. */
-int fs_kept_check(struct fuse_req *req, const struct fs_node *n, const char *path, struct pf_why *why);
+int fs_kept_check(struct fuse_req *req, const struct fs_node *n, const char *path, bool *known, struct pf_why *why);
 
 #endif
