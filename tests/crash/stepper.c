@@ -74,7 +74,9 @@ static const struct {
 	[SYS_mkdirat] = { "mkdirat", 0 },	[SYS_newfstatat] = { "newfstatat", 0 },
 	[SYS_fstat] = { "fstat", 0 },		[SYS_statx] = { "statx", 0 },
 	[SYS_getdents64] = { "getdents64", 0 }, [SYS_faccessat] = { "faccessat", 0 },
-	[SYS_faccessat2] = { "faccessat2", 0 },
+	[SYS_faccessat2] = { "faccessat2", 0 }, [SYS_openat2] = { "openat2", 0 },
+	[SYS_ftruncate] = { "ftruncate", 0 },	[SYS_fchmod] = { "fchmod", 0 },
+	[SYS_fchown] = { "fchown", 0 },
 };
 
 static const char *name_of(const struct __ptrace_syscall_info *info)

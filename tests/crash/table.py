@@ -159,7 +159,7 @@ class Table:
             if found:
                 expect(found[0] not in self.names, "version %d has two names", found[0])
                 self.names[found[0]] = name
-            elif name.startswith(".tmp"):
+            elif name.startswith(".tmp") or "#" in name:
                 self.staged.append(name)
             else:
                 expect(name == "latest_version_hint.json", "_versions/%s should not be there", name)
@@ -182,7 +182,7 @@ class Table:
             if name.startswith(".tmp"):
                 self.staged.append(name)
             elif name not in named:
-                expect(name.endswith(".txn"), "_transactions/%s should not be there", name)
+                expect(name.endswith(".txn") or "#" in name, "_transactions/%s should not be there", name)
                 self.loose.append(name)
 
     def guards(self):

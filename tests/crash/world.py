@@ -141,13 +141,16 @@ def calls_of(at, words, options=()):
 
 
 class Mount:
-    """A daemon over a table, in the foreground; `stepper`: options to run it under the stepper with, which then is `process`."""
+    """
+    A daemon over a table, in the foreground, as a gateway over the table's own path; `stepper`: options to run it under the stepper with, which then is
+    `process`.
+    """
 
-    def __init__(self, at, folder, stepper=None, environment=None, program=PINFS):
+    def __init__(self, at, folder, stepper=None, environment=None, program=PINFS, gateway=False):
         if not os.path.exists("/dev/fuse"):
             raise Skip("no /dev/fuse")
-        self.at = os.path.join(folder, "mnt")
-        self.pins = self.at + "/pins"
+        self.at = at if gateway else os.path.join(folder, "mnt")
+        self.pins = self.at + ("/.pinfs/pins" if gateway else "/pins")
         self.said = os.path.join(folder, "said")
         os.makedirs(self.at, exist_ok=True)
         self.arm_file = os.path.join(folder, "arm")
@@ -235,14 +238,14 @@ def new_table(folder, name="t.lance", fixture=FIXTURE, change=None):
 class Lance:
     """Released Lance in a process of its own that is asked for one table after the other. Without one it has no opinion."""
 
-    def __init__(self):
+    def __init__(self, release="14.0.2", program="opinion.py"):
         home = os.environ.get("PINFS_VENVS", os.path.join(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "pinfs/venvs"))
-        python = os.path.join(home, "pylance-14.0.2/bin/python")
+        python = os.path.join(home, "pylance-%s/bin/python" % release)
         self.process = None
         self.asked = 0
         if os.access(python, os.X_OK):
             self.process = subprocess.Popen(
-                [python, "-W", "ignore", os.path.join(ROOT, "tests/crash/opinion.py")],
+                [python, "-W", "ignore", os.path.join(ROOT, "tests/crash", program)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -261,6 +264,11 @@ class Lance:
         answer = self.ask(at)
         if answer is not None:
             equal(answer, "%d versions, newest %d" % (head, head), "what Lance says of the table")
+
+    def close(self):
+        if self.process:
+            self.process.stdin.close()
+            self.process.wait(60)
 
 
 # --- TAP --------------------------------------------------------------------------------------------------------------

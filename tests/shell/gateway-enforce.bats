@@ -105,6 +105,36 @@ files_now() {
 	stop
 }
 
+@test "a version whose file is gone, or shorter than it should be, is not published" {
+	take_last
+	open_gateway
+	stage "$V8#1"
+	no EPERM "version 8 is not published: its file \"$LAST\" is gone" link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8"
+	head -c 100 "$DIR/last/data" >"$TABLE/$LAST"
+	no EPERM "not published: its file \"$LAST\" has 100 of $(stat -c %s "$DIR/last/data") bytes" link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8"
+	same "$(head_version)" 7
+	cp "$DIR/last/data" "$TABLE/$LAST"
+	same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8")" None
+	rm "$TABLE/_versions/$V8#1"
+	window_whole
+	stop
+}
+
+@test "what another program made just now, and no version names yet, is not left over" {
+	local f theirs=(data/mine.lance _transactions/7-x.txn _deletions/0-7-1.arrow _versions/.tmp-mine)
+	open_gateway
+	for f in "${theirs[@]}"; do
+		: >"$TABLE/.pinfs/table/$f"
+		no EBUSY 'within the hour' unlink "$TABLE/$f"
+		no EBUSY 'within the hour' rename "$TABLE/$f" "$TABLE/data/other"
+		rm "$TABLE/.pinfs/table/$f"
+		# What came through the gateway is its clients' to remove.
+		: >"$TABLE/$f.ours"
+		rm "$TABLE/$f.ours"
+	done
+	stop
+}
+
 # --- branches ---
 
 @test "the ref of a branch with pins is neither removed nor moved nor changed" {

@@ -1,0 +1,462 @@
+"""
+The gateway under released Lance: killed at any moment, with storage that fails at one call, and in a race of everybody. What a client was told has happened
+is there, what it was told has failed is not, no pin is lost, and no version is missing.
+"""
+
+import contextlib
+import errno
+import os
+import random
+import struct
+import threading
+import time
+
+import table
+from kill import Client
+from operation import put
+from world import LONG, PINCTL, Lance, Mount, Skip, equal, mounted, must, new_id, new_table, pinctl, run, scratch, stamp
+
+KILLS = 500 if LONG else 10
+KILLS_PER_TABLE = 25
+PINS = 100 if LONG else 40
+# Of the calls that fail, every nth, to be done in time.
+STRIDE = 1 if LONG else 3
+ERRORS = [errno.ENOSPC, errno.EIO, errno.EACCES]
+# What a client takes for "who knows", and looks itself; the others for "no".
+UNSETTLED = ("OK", "EIO")
+# Rows of a new table that stay.
+BASE = [i for i in range(40) if i not in (3, 11, 29)]
+TERM = 7200
+
+lance = Lance()
+
+
+def cases():
+    yield "the daemon, killed %d times under load" % KILLS, killed
+    for after in (False, True):
+        yield "a link of a staged manifest, each call on storage %s" % ("is made and reported as failed" if after else "fails"), link_fails, after
+    for release in ("14.0.2", "8.0.1"):
+        yield "an append by Lance %s, calls on storage fail" % release, append_fails, release
+    yield "two releases, a compactor, a cleaner and %d pins" % PINS, race
+
+
+@contextlib.contextmanager
+def writers(*releases):
+    hands = [Lance(release, "writer.py") for release in releases]
+    try:
+        if not all(hand.process for hand in hands):
+            raise Skip("Lance %s is not here: tools/venv" % " or ".join(releases))
+        yield hands
+    finally:
+        for hand in hands:
+            hand.close()
+
+
+def done(answer):
+    return not answer.startswith("error")
+
+
+def lance_table(folder, hand):
+    """One that Lance made, with pins enabled."""
+    at = os.path.join(folder, "t.lance")
+    answer = hand.ask("make", at, len(BASE) + 3)
+    assert done(answer), answer
+    must(pinctl(at, "enable", "--apply"))
+    return at
+
+
+# --- at random --------------------------------------------------------------------------------------------------------
+
+
+class Door:
+    """Whoever is at work is inside; it closes when all are out."""
+
+    def __init__(self):
+        self.change, self.inside, self.is_open = threading.Condition(), 0, True
+
+    def __enter__(self):
+        with self.change:
+            self.change.wait_for(lambda: self.is_open)
+            self.inside += 1
+
+    def __exit__(self, *what):
+        with self.change:
+            self.inside -= 1
+            self.change.notify_all()
+
+    def close(self):
+        with self.change:
+            self.is_open = False
+            assert self.change.wait_for(lambda: self.inside == 0, 120), "a client waits for ever"
+
+    def open(self):
+        with self.change:
+            self.is_open = True
+            self.change.notify_all()
+
+
+class Rows:
+    """Which rows there are: of each, True, False, or both where nobody was told."""
+
+    def __init__(self):
+        self.lock, self.states, self.next = threading.Lock(), {row: {True} for row in BASE}, 1000
+        self.acknowledged = self.failed = 0
+
+    def new(self):
+        with self.lock:
+            self.next += 1
+            return self.next
+
+    def some(self, chance):
+        """One that certainly is there, and has come since."""
+        with self.lock:
+            certain = [row for row, states in self.states.items() if states == {True} and row >= 1000]
+            return chance.choice(certain) if certain else None
+
+    def told(self, row, there, answer):
+        with self.lock:
+            self.states[row] = {there} if done(answer) else {True, False}
+            self.acknowledged += done(answer)
+            self.failed += not done(answer)
+
+    def judge(self, ids):
+        found = list(map(int, ids.split()))
+        equal(sorted(set(found)), sorted(found), "rows, each once")
+        for row, states in self.states.items():
+            assert (row in found) in states, "row %d is %s; it may be %s" % (row, row in found, states)
+        equal(set(found) - set(self.states), set(), "rows of nobody")
+
+
+class Hand(threading.Thread):
+    """Does one thing after the other until it is over."""
+
+    def __init__(self, act, door, is_over):
+        super().__init__(daemon=True)
+        self.act, self.door, self.is_over, self.error = act, door, is_over, None
+
+    def run(self):
+        try:
+            while not self.is_over():
+                with self.door:
+                    self.act()
+        except Exception as error:
+            self.error = error
+
+
+def ask_for_pins(at, number):
+    """As kill.py's clients ask: through the tree of pins, or by pinctl, which goes past the gateway."""
+
+    def ask(kind, pin, until_text):
+        path = "%s/.pinfs/pins/%s" % (at, pin)
+        if kind != "confirm" and number % 2:
+            words = {"register": ["register", until_text, "--id", pin], "renew": ["renew", pin, until_text]}.get(kind, [kind, pin])
+            return True if run([PINCTL, "-d", at, *words]).status == 0 else None
+        try:
+            if kind == "register":
+                os.mkdir("%s,expires_at=%s" % (path, until_text))
+            elif kind == "renew":
+                with open(path, "w") as f:
+                    f.write(until_text)
+            elif kind == "release":
+                os.unlink(path)
+            else:
+                return pin in os.listdir(os.path.dirname(path))
+            return True
+        except OSError:
+            return None
+
+    return ask
+
+
+def guarded(door, ask):
+    def act(*words):
+        with door:
+            return ask(*words)
+
+    return act
+
+
+def killed():
+    kills, told = 0, []
+    chance = random.Random(4)
+    with writers("14.0.2", "8.0.1", "14.0.2") as hands:
+        while kills < KILLS:
+            with scratch() as folder:
+                n = min(KILLS_PER_TABLE, KILLS - kills)
+                told.append(killed_on_one(folder, hands, chance, n))
+                kills += n
+    sums = [sum(one) for one in zip(*told)]
+    assert sums[0] > 0 and sums[2] > 0, sums
+    return "%d kills; %d commits of rows acknowledged, %d failed, %d changes of pins acknowledged" % (kills, *sums)
+
+
+def killed_on_one(folder, hands, chance, kills):
+    at = lance_table(folder, hands[0])
+    door, rows, state = Door(), Rows(), {"over": False}
+
+    def append(hand):
+        row = rows.new()
+        rows.told(row, True, hand.ask("add", at, row))
+
+    def delete(hand):
+        row = rows.some(chance)
+        if row:
+            rows.told(row, False, hand.ask("drop", at, row))
+        else:
+            time.sleep(0.01)
+
+    over = lambda: state["over"]
+    workers = [Hand(lambda hand=hand: append(hand), door, over) for hand in hands[:2]] + [Hand(lambda: delete(hands[2]), door, over)]
+    clients = [Client(number, guarded(door, ask_for_pins(at, number)), over) for number in range(2)]
+    mount = Mount(at, folder, gateway=True)
+    known = {}
+    try:
+        for thread in workers + clients:
+            thread.start()
+        for _ in range(kills):
+            time.sleep(chance.uniform(0.02, 0.6))
+            mount.process.kill()
+            # Nobody is in the middle of anything when the table is uncovered: half a commit would go past the gateway.
+            door.close()
+            mount.clear()
+            table.Table(at, known)
+            mount = Mount(at, folder, gateway=True)
+            door.open()
+        time.sleep(0.3)
+        state["over"] = True
+        for thread in workers + clients:
+            thread.join(120)
+            assert not thread.is_alive(), "a client waits for ever"
+            if thread.error:
+                raise thread.error
+        mount.stop()
+    finally:
+        state["over"] = True
+        door.open()
+        mount.clear()
+    head = table.Table(at, known).head
+    for client in clients:
+        for pin, states in client.pins.items():
+            found = head.pins[pin].expires if pin in head.pins else None
+            assert found in states, "pin %s is %s; it may be %s" % (pin, found, states)
+    equal(set(head.pins).difference(*(client.pins for client in clients)), set(), "pins of nobody")
+    must(pinctl(at, "check"))
+    rows.judge(hands[0].ask("ids", at))
+    for pin in head.pins.values():
+        answer = hands[0].ask("ids", at, pin.source_version)
+        assert done(answer), "pin %s: %s" % (pin.id, answer)
+    return rows.acknowledged, rows.failed, sum(client.acknowledged for client in clients)
+
+
+# --- calls that fail --------------------------------------------------------------------------------------------------
+
+
+def section(message):
+    return struct.pack("<I", len(message)) + message
+
+
+def stage(at):
+    """The next version as a client stages it that changes nothing: its path, its manifest's, and its transaction's uuid."""
+    versions = at + "/_versions/"
+    name = max((name for name in os.listdir(versions) if table.version_of(name)), key=table.version_of)
+    with open(versions + name, "rb") as f:
+        data = f.read()
+    (position,) = struct.unpack_from("<q", data, len(data) - 16)
+    version, uuid = table.version_of(name)[0] + 1, new_id()
+    transaction = section(put(1, version - 1) + put(2, uuid.encode()) + put(110, b""))
+    old = table.section(data, position)
+    kept = b"".join(put(n, v) for n, v in table.fields(old) if n not in (3, 10, 12, 21, 23, table.PINS))
+    body = kept + put(3, version) + put(21, 0) + put(23, 0)
+    new = transaction + section(body) + struct.pack("<q", len(transaction)) + data[-8:]
+    to = versions + "%020d.manifest" % ((1 << 64) - 1 - version)
+    with open(to + "#1", "wb") as f:
+        f.write(new)
+    return to + "#1", to, uuid
+
+
+def try_link(staged, to):
+    try:
+        os.link(staged, to)
+        return "OK"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+
+def count_link(at, mount):
+    staged, to, _ = stage(at)
+    mount.arm(0)
+    equal(try_link(staged, to), "OK", "a link undisturbed")
+    os.unlink(staged)
+    return mount.arm(0)
+
+
+def link_fails(after):
+    tally, known = {}, {}
+    with scratch() as folder:
+        at = new_table(folder)
+        pins = [new_id() for _ in range(3)]
+        for pin in pins:
+            must(pinctl(at, "register", "+2h", "--id", pin))
+        for error in [errno.EIO] if after else ERRORS if LONG else ERRORS[:1]:
+            with mounted(at, folder, stepper=["-e", error] + ["-a"] * after, gateway=True) as mount:
+                count = 3 + max(count_link(at, mount) for _ in range(3))
+                for number in range(1, count, STRIDE):
+                    one_link(at, mount, number, tally, known)
+                mount.arm(0)
+        equal(set(table.Table(at, known).head.pins), set(pins), "pins")
+        lance.opens(at, table.head(at))
+    assert tally.get("OK") and len(tally) > 1, tally
+    return ", ".join("%d answered %s" % (n, name) for name, n in sorted(tally.items()))
+
+
+def one_link(at, mount, number, tally, known):
+    staged, to, uuid = stage(at)
+    before = table.head(at)
+    mount.arm(number)
+    answer = try_link(staged, to)
+    mount.arm(0)
+    tally[answer] = tally.get(answer, 0) + 1
+    head = table.Table(at, known).head
+    landed = head.transaction.uuid == uuid
+    equal(head.version, before + landed, "head")
+    text = "call %d: it was answered %s, and has %shappened" % (number, answer, "" if landed else "not ")
+    assert landed if answer == "OK" else not landed or answer in UNSETTLED, text
+    if not landed:
+        equal(try_link(staged, to), "OK", "again, after " + answer)
+    os.unlink(staged)
+
+
+def append_fails(release):
+    """
+    What Lance makes of it: 14 looks what became of a commit that was answered EIO, 8 takes it for failed. Where the last write to a data file fails neither
+    notices, and the gateway does.
+    """
+    tally, unknown = {}, 0
+    with scratch() as folder, writers("14.0.2", release) as (maker, hand):
+        at = lance_table(folder, maker)
+        pin = must(pinctl(at, "register", "+2h")).strip()
+        there, row = set(BASE), 1000
+        with mounted(at, folder, stepper=["-e", errno.EIO], gateway=True) as mount:
+            mount.arm(0)
+            assert done(hand.ask("add", at, row))
+            there.add(row)
+            count = mount.arm(0)
+            for number in range(1, count + 1, 1 if LONG else max(1, count // 25)):
+                row += 1
+                mount.arm(number)
+                answer = hand.ask("add", at, row)
+                mount.arm(0)
+                tally[done(answer)] = tally.get(done(answer), 0) + 1
+                found = hand.ask("ids", at)
+                assert done(found), found
+                found = list(map(int, found.split()))
+                equal(len(found), len(set(found)), "rows, each once")
+                landed = row in found
+                unknown += landed and not done(answer)
+                text = "call %d: %s, and it has %shappened" % (number, answer, "" if landed else "not ")
+                assert landed if done(answer) else not landed or release.startswith("8."), text
+                there |= {row} if landed else set()
+                equal(set(found), there, "rows")
+                must(pinctl(at, "confirm", pin))
+        must(pinctl(at, "check"))
+    return "%d answered as done, %d as failed, %d of these had happened" % (tally.get(True, 0), tally.get(False, 0), unknown)
+
+
+# --- everybody --------------------------------------------------------------------------------------------------------
+
+
+class Registrar(threading.Thread):
+    """Makes pins, one after the other, in three ways; every other one is released after a while."""
+
+    def __init__(self, at, plain, count, chance):
+        super().__init__(daemon=True)
+        self.at, self.plain, self.count, self.chance = at, plain, count, chance
+        self.held, self.released, self.error = {}, [], None
+
+    def run(self):
+        try:
+            for number in range(self.count):
+                self.one(number)
+        except Exception as error:
+            self.error = error
+
+    def one(self, number):
+        pin = new_id()
+        if number % 3 == 2:
+            must(pinctl(self.at, "register", "+2h", "--id", pin))
+        else:
+            os.mkdir("%s/%s,expires_at=%s" % (self.at + "/.pinfs/pins" if number % 3 else self.plain.pins, pin, stamp(TERM)[0]))
+        # Whoever reads it, reads it from storage.
+        reader = self.plain.pins if number % 2 else self.at + "/.pinfs/pins"
+        with open("%s/%s" % (reader, pin)) as f:
+            self.held[pin] = int(next(line for line in f if '"source_version"' in line).split(":")[1].strip(" ,\n"))
+        if len(self.held) > 10 and self.chance.random() < 0.6:
+            old = self.chance.choice(list(self.held))
+            del self.held[old]
+            self.released.append(old)
+            os.unlink("%s/%s" % (reader, old))
+
+
+def race():
+    chance = random.Random(5)
+    with scratch() as folder, writers("14.0.2", "8.0.1", "14.0.2", "14.0.2") as hands:
+        at = lance_table(folder, hands[0])
+        aside = os.path.join(folder, "aside")
+        os.mkdir(aside)
+        door, rows, state = Door(), Rows(), {"over": False}
+        tally, seen = {}, {}
+
+        def count(name, answer):
+            key = name, "done" if done(answer) else "failed"
+            tally[key] = tally.get(key, 0) + 1
+
+        def append(hand, name):
+            row = rows.new()
+            answer = hand.ask("add", at, row)
+            rows.told(row, True, answer)
+            count(name, answer)
+            # The cleaner takes for left over what no version names yet: then there is no version.
+            assert done(answer) or "Operation not permitted" in answer, answer
+
+        def compact():
+            answer = hands[2].ask("compact", at)
+            count("compact", answer)
+            # Others were there first, or the cleaner: it may begin anew.
+            assert done(answer) or any(word in answer.lower() for word in ("conflict", "retr", "not permitted")), answer
+
+        def clean():
+            answer = hands[3].ask("clean", at)
+            count("clean", answer)
+            time.sleep(chance.uniform(0.1, 1))
+
+        over = lambda: state["over"]
+        # The plain mount holds the table's directory, over which the gateway is mounted then.
+        with mounted(at, aside) as plain, mounted(at, folder, gateway=True):
+            workers = [Hand(lambda: append(hands[0], "14.0.2"), door, over), Hand(lambda: append(hands[1], "8.0.1"), door, over)]
+            workers += [Hand(compact, door, over), Hand(clean, door, over)]
+            registrar = Registrar(at, plain, PINS, chance)
+            for thread in [*workers, registrar]:
+                thread.start()
+            registrar.join(600)
+            state["over"] = True
+            for thread in [registrar, *workers]:
+                thread.join(120)
+                assert not thread.is_alive(), "it never ends"
+                if thread.error:
+                    raise thread.error
+            equal(set(os.listdir(plain.pins)), set(registrar.held), "pins")
+            for version in sorted(set(registrar.held.values())):
+                seen[version] = hands[0].ask("ids", at, version)
+                assert done(seen[version]), seen[version]
+        rows.judge(hands[0].ask("ids", at))
+        must(pinctl(at, "check"))
+        head = table.head(at)
+        oldest = min(registrar.held.values())
+        listed = sorted(table.version_of(name)[0] for name in os.listdir(at + "/_versions") if table.version_of(name))
+        equal([v for v in listed if v >= oldest], list(range(oldest, head + 1)), "versions of the window")
+        for version, ids in seen.items():
+            equal(hands[0].ask("ids", at, version), ids, "rows of version %d" % version)
+            answer = hands[0].ask("follow", at, version)
+            assert done(answer), "rows of version %d, followed: %s" % (version, answer)
+        assert all(tally.get((name, "done")) for name in ("14.0.2", "8.0.1", "compact")), tally
+        return ", ".join("%s %s: %d" % (*key, n) for key, n in sorted(tally.items()))
