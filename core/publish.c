@@ -465,6 +465,22 @@ static void write_hint(struct attempt *a)
 		pf_store_unlink(a->st, a->hint_staged);
 }
 
+/* Has somebody else committed the same work meanwhile? Then the transaction's file is that version's. If it cannot be told the file stays: it harms nobody. */
+static bool may_be_named(struct attempt *a)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
+
+	if (pf_branch_head(a->b, &head, NULL) < 0)
+		return true;
+	for (uint64_t version = a->version; version <= head->version; version++) {
+		_cleanup_(sight_release) struct sight s = { NULL };
+		int r = find(a->b, version, a->uuid, &s, NULL);
+		if (r != 0 && r != -ENOENT)
+			return true;
+	}
+	return false;
+}
+
 int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manifest **out, struct pf_why *why)
 {
 	_cleanup_(attempt_release) struct attempt a = {
@@ -505,7 +521,7 @@ int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manife
 	pf_branch_step_end(a.b, &step, 0);
 	if (r < 0) {
 		pf_store_unlink(a.st, a.txn_staged);
-		if (!a.work || !a.work->keep_file)
+		if (!a.work || (!a.work->keep_file && !may_be_named(&a)))
 			pf_store_unlink(a.st, a.txn_file);
 	}
 	return r;

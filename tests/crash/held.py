@@ -30,6 +30,7 @@ def cases():
         yield "A10: the version that %s is based on vanishes" % deed.name, passed_and_cleaned, deed, "renameat", 1
     for deed in (Append, Update):
         yield "%s twice at once: what fails takes no file of what landed" % deed.name, twice, deed
+        yield "%s twice at once, and the version it is based on vanishes: it is there once, with its transaction" % deed.name, both, deed
     for deed in (Append, Update, Rewrite, Restore, Trim):
         yield "A11: %s is in place, and storage fails: unknown, settled, and there once" % deed.name, unknown, deed
     yield "Lance was asked", lambda: "%d times" % lance.asked
@@ -225,6 +226,24 @@ def twice(make):
         equal(done.status, AGAIN, "status (%s)" % done)
         for fragment in Manifest(deed.at).fragments:
             assert os.path.exists(os.path.join(deed.at, "data", fragment.path)), fragment.path + " is lost"
+
+
+def both(make):
+    with scratch() as folder:
+        deed = make(folder)
+        deed.once()
+        deed.start()
+        held = Held(deed, "renameat")
+        must(pinctl(deed.at, *deed.words))
+        os.rename(Manifest(deed.at, deed.head.version).name, folder + "/aside")
+        done = held.end()
+        os.rename(folder + "/aside", deed.at + "/_versions/" + table.Table(deed.kept + "/t.lance").names[deed.head.version])
+        equal(done.status, DONE, "status (%s)" % done)
+        assert deed.look(True)
+        transaction = table.Table(deed.at).head.transaction
+        name = "%d-%s.txn" % (transaction.read_version, transaction.uuid)
+        assert os.path.exists(deed.at + "/_transactions/" + name), name + " is lost"
+        equal(pinctl(deed.at, "check").status, DONE, "status of check")
 
 
 def unknown(make):
