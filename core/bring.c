@@ -1,10 +1,12 @@
 #include "bring.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "reference.h"
 #include "text.h"
 
 void pf_bring_release(struct pf_bring *l)
@@ -13,47 +15,23 @@ void pf_bring_release(struct pf_bring *l)
 		free(l->v[i].from);
 		free(l->v[i].to);
 	}
+	for (size_t i = 0; i < l->n_dirs; i++) {
+		free(l->dirs[i].from);
+		free(l->dirs[i].name);
+		free(l->dirs[i].path);
+	}
 	free(l->v);
+	free(l->dirs);
 	*l = (struct pf_bring){ 0 };
 }
 
-static int add(struct pf_bring *l, char *from, char *to)
-{
-	struct pf_bring_file *v = reallocarray(l->v, l->n + 1, sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
-	l->v = v;
-	v[l->n++] = (struct pf_bring_file){ from, to, false };
-	return 0;
-}
-
-/* "dir/data/name", or "dir/name" if that is where it is. */
-static int find_source(const char *dir, const char *name, char **out)
-{
-	_cleanup_(pf_freep) char *inside = NULL, *beside = NULL;
-	struct stat st;
-
-	if (asprintf(&inside, "%s/data/%s", dir, name) < 0)
-		return inside = NULL, -ENOMEM;
-	if (asprintf(&beside, "%s/%s", dir, name) < 0)
-		return beside = NULL, -ENOMEM;
-	*out = lstat(inside, &st) < 0 && lstat(beside, &st) == 0 ? STEAL(beside) : STEAL(inside);
-	return 0;
-}
-
-/* Blobs of a data file are in a folder of its name without the suffix. */
-static bool has_blobs(const char *file)
-{
-	_cleanup_(pf_freep) char *folder = strdup(file);
-	char *dot = folder ? strrchr(folder, '.') : NULL;
-	struct stat st;
-
-	if (!dot)
-		return false;
-	*dot = '\0';
-	return stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
-}
+/* What is being planned: from `dir` into the branch `b`. */
+struct plan {
+	struct pf_branch *b;
+	const char *dir;
+	struct pf_bring *l;
+	struct pf_why *why;
+};
 
 static int refuse(struct pf_why *why, int err, const char *file, const char *what)
 {
@@ -74,90 +52,306 @@ static int look(const char *from, const char *to, struct pf_why *why)
 		return refuse(why, -EINVAL, from, "is not a file");
 	if (here && (a.st_dev != b.st_dev || a.st_ino != b.st_ino))
 		return refuse(why, -EEXIST, to, "is there already, and is another file: nothing is overwritten");
-	if (has_blobs(from))
-		return refuse(why, -EINVAL, from,
-			      "has blobs beside it, which are not brought along: move both into the table "
-			      "by hand");
 	return 0;
 }
 
-static int plan(struct pf_branch *b, const char *dir, const struct pf_operation *o, struct pf_bring *l,
-		struct pf_why *why)
+/* The file `from` as `name` of the table. 1: there is nothing to bring. */
+static int add_file(const struct plan *p, const char *from, const char *name)
 {
-	const struct pf_store *st = pf_branch_store(b);
+	const struct pf_store *st = pf_branch_store(p->b);
+	_cleanup_(pf_freep) char *source = strdup(from), *to = NULL;
 
-	for (size_t i = 0; i < o->added.n; i++) {
-		for (size_t k = 0; k < o->added.v[i].n_files; k++) {
-			const struct pf_data_file *f = &o->added.v[i].files[k];
-			_cleanup_(pf_freep) char *name = NULL, *from = NULL, *to = NULL;
-			if (f->has_base)
-				continue;
-			if (memchr(f->path.p, '/', f->path.n))
-				return pf_why_set(why, -EINVAL,
-						  "a data file is in a folder of its own, which is not brought");
-			name = strndup((const char *)f->path.p, f->path.n);
-			int r = name ? find_source(dir, name, &from) : -ENOMEM;
-			if (r == 0 && asprintf(&to, "%s/%sdata/%s", st->at, pf_branch_dir(b), name) < 0)
-				r = -ENOMEM, to = NULL;
-			if (r == 0)
-				r = look(from, to, why);
-			if (r == 0)
-				r = add(l, STEAL(from), STEAL(to));
-			if (r < 0)
-				return r;
-		}
-	}
+	if (!source)
+		return -ENOMEM;
+	if (asprintf(&to, "%s/%s", st->at, name) < 0)
+		return to = NULL, -ENOMEM;
+	int r = look(from, to, p->why);
+	if (r != 0)
+		return r;
+	struct pf_bring_file *v = reallocarray(p->l->v, p->l->n + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	p->l->v = v;
+	v[p->l->n++] = (struct pf_bring_file){ STEAL(source), STEAL(to), false };
 	return 0;
 }
 
-static int link_all(struct pf_bring *l, struct pf_why *why)
+/* The directory `name` of the table will be needed; `from`: where what comes into it lies, if that is to go. */
+static int add_dir(const struct plan *p, const char *from, const char *name)
 {
-	for (size_t i = 0; i < l->n; i++) {
-		struct stat a, b;
-		if (linkat(AT_FDCWD, l->v[i].from, AT_FDCWD, l->v[i].to, 0) == 0) {
-			l->v[i].linked = true;
-			continue;
-		}
-		int err = -errno;
-		/* Of an earlier run that was ended, or of one that is under way. */
-		if (err == -EEXIST && stat(l->v[i].from, &a) == 0 && stat(l->v[i].to, &b) == 0 &&
-		    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-			continue;
-		if (err == -EXDEV)
-			return refuse(why, err, l->v[i].from,
-				      "is on another file system than the table: copy it into the "
-				      "table's data/ first, and commit without --from");
-		return pf_why_set(why, err, "cannot link %s into the table: %s", l->v[i].from, strerror(-err));
-	}
+	struct pf_bring *l = p->l;
+
+	for (size_t i = l->n_dirs; i-- > 0;)
+		if (strcmp(l->dirs[i].name, name) == 0)
+			return 0;
+	_cleanup_(pf_freep) char *source = from ? strdup(from) : NULL, *to = strdup(name), *path = NULL;
+	struct pf_bring_dir *v = reallocarray(l->dirs, l->n_dirs + 1, sizeof(*v));
+	if (v)
+		l->dirs = v;
+	if (!v || !to || (from && !source))
+		return -ENOMEM;
+	if (asprintf(&path, "%s/%s", pf_branch_store(p->b)->at, name) < 0)
+		return path = NULL, -ENOMEM;
+	v[l->n_dirs++] = (struct pf_bring_dir){ STEAL(source), STEAL(to), STEAL(path), false };
 	return 0;
+}
+
+/* All files of the directory `from`, which has no other ones in it, as the directory `name`. */
+static int add_folder(const struct plan *p, const char *from, const char *name)
+{
+	DIR *d = opendir(from);
+	struct dirent *e;
+
+	if (!d)
+		return pf_why_set(p->why, -errno, "cannot list %s: %s", from, strerror(errno));
+	int r = add_dir(p, from, name);
+	while (r >= 0 && (errno = 0, e = readdir(d))) {
+		_cleanup_(pf_freep) char *file = NULL, *to = NULL;
+		/* Nor what somebody is still writing. */
+		if (e->d_name[0] == '.')
+			continue;
+		if (asprintf(&file, "%s/%s", from, e->d_name) < 0)
+			r = -ENOMEM, file = NULL;
+		else if (asprintf(&to, "%s/%s", name, e->d_name) < 0)
+			r = -ENOMEM, to = NULL;
+		else
+			r = add_file(p, file, to);
+	}
+	if (r >= 0 && errno)
+		r = pf_why_set(p->why, -errno, "cannot list %s: %s", from, strerror(errno));
+	closedir(d);
+	return r < 0 ? r : 0;
+}
+
+/* Blobs of a data file are in a folder of its name without the suffix. */
+static int add_blobs(const struct plan *p, const char *from, const char *name)
+{
+	_cleanup_(pf_freep) char *folder = strdup(from), *to = strdup(name);
+	struct stat st;
+
+	if (!folder || !to)
+		return -ENOMEM;
+	char *dot = strrchr(folder, '.'), *end = strrchr(to, '.');
+	if (!dot || !end || strchr(dot, '/'))
+		return 0;
+	*dot = *end = '\0';
+	return stat(folder, &st) == 0 && S_ISDIR(st.st_mode) ? add_folder(p, folder, to) : 0;
+}
+
+/* "dir/data/name", or "dir/name" if that is where it is. */
+static int find_source(const char *dir, const char *name, char **out)
+{
+	_cleanup_(pf_freep) char *inside = NULL, *beside = NULL;
+	struct stat st;
+
+	if (asprintf(&inside, "%s/data/%s", dir, name) < 0)
+		return inside = NULL, -ENOMEM;
+	if (asprintf(&beside, "%s/%s", dir, name) < 0)
+		return beside = NULL, -ENOMEM;
+	*out = lstat(inside, &st) < 0 && lstat(beside, &st) == 0 ? STEAL(beside) : STEAL(inside);
+	return 0;
+}
+
+static int add_data(const struct plan *p, const struct pf_data_file *f)
+{
+	_cleanup_(pf_freep) char *name = NULL, *from = NULL, *folder = NULL, *to = NULL;
+
+	if (f->has_base)
+		return 0;
+	if (memchr(f->path.p, '/', f->path.n))
+		return pf_why_set(p->why, -EINVAL, "a data file is in a folder of its own, which is not brought");
+	name = strndup((const char *)f->path.p, f->path.n);
+	int r = name ? find_source(p->dir, name, &from) : -ENOMEM;
+	if (r == 0 && asprintf(&folder, "%sdata", pf_branch_dir(p->b)) < 0)
+		r = -ENOMEM, folder = NULL;
+	if (r == 0 && asprintf(&to, "%s/%s", folder, name) < 0)
+		r = -ENOMEM, to = NULL;
+	if (r == 0)
+		r = add_dir(p, NULL, folder);
+	if (r == 0)
+		r = add_file(p, from, to);
+	if (r == 0)
+		r = add_blobs(p, from, to);
+	return r < 0 ? r : 0;
+}
+
+static int add_fragments(const struct plan *p, const struct pf_fragments *l)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < l->n; i++)
+		for (size_t k = 0; r == 0 && k < l->v[i].n_files; k++)
+			r = add_data(p, &l->v[i].files[k]);
+	return r;
+}
+
+/* The data files of what is new. */
+static int add_new(const struct plan *p, const struct pf_operation *o)
+{
+	int r = add_fragments(p, &o->added);
+
+	for (size_t i = 0; r == 0 && i < o->n_groups; i++)
+		r = add_fragments(p, &o->groups[i].to);
+	for (size_t i = 0; r == 0 && i < o->n_replacements; i++)
+		r = add_data(p, &o->replacements[i].file);
+	return r;
+}
+
+static int put_deletion_name(const struct pf_fragment *f, struct pf_buf *out)
+{
+	const struct pf_deletion_file *d = &f->deletion;
+
+	return pf_deletion_file_name(f->id, d->read_version, d->id, d->type, out);
+}
+
+/* Deletion files of fragments as they are on the copy, under the names that they have in the table. */
+static int add_deletions(const struct plan *p, const struct pf_fragments *theirs, const struct pf_fragments *ours)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < theirs->n && i < ours->n; i++) {
+		_cleanup_(pf_buf_release) struct pf_buf from = PF_BUF_INIT, to = PF_BUF_INIT, folder = PF_BUF_INIT;
+		if (!theirs->v[i].has_deletions || theirs->v[i].deletion.has_base)
+			continue;
+		r = pf_buf_addf(&from, "%s/", p->dir);
+		if (r == 0)
+			r = put_deletion_name(&theirs->v[i], &from);
+		if (r == 0)
+			r = pf_buf_addf(&folder, "%s_deletions", pf_branch_dir(p->b));
+		if (r == 0)
+			r = pf_buf_addstr(&to, pf_branch_dir(p->b));
+		if (r == 0)
+			r = put_deletion_name(&ours->v[i], &to);
+		if (r < 0)
+			return r;
+		if (!pf_buf_str(&from) || !pf_buf_str(&to) || !pf_buf_str(&folder))
+			return -ENOMEM;
+		r = add_dir(p, NULL, (char *)folder.data);
+		if (r == 0)
+			r = add_file(p, (char *)from.data, (char *)to.data);
+	}
+	return r < 0 ? r : 0;
+}
+
+static int add_index(const struct plan *p, const char *uuid)
+{
+	_cleanup_(pf_freep) char *from = NULL, *to = NULL;
+	struct stat st;
+
+	if (asprintf(&from, "%s/_indices/%s", p->dir, uuid) < 0)
+		return from = NULL, -ENOMEM;
+	if (asprintf(&to, "%s_indices/%s", pf_branch_dir(p->b), uuid) < 0)
+		return to = NULL, -ENOMEM;
+	/* Lance makes no directory for an index without files. */
+	return lstat(from, &st) < 0 && errno == ENOENT ? 0 : add_folder(p, from, to);
+}
+
+static int add_indices(const struct plan *p, const struct pf_operation *o)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < o->new_indices.n; i++)
+		if (!o->new_indices.v[i].has_base)
+			r = add_index(p, o->new_indices.v[i].uuid);
+	for (size_t i = 0; r == 0 && i < o->n_swaps; i++)
+		r = add_index(p, o->swaps[i].to);
+	return r;
+}
+
+static int link_one(struct pf_bring_file *f, struct pf_why *why)
+{
+	struct stat a, b;
+
+	if (linkat(AT_FDCWD, f->from, AT_FDCWD, f->to, 0) == 0) {
+		f->linked = true;
+		return 0;
+	}
+	int err = -errno;
+	/* Of an earlier run that was ended, of one that is under way, or as the copy was made. */
+	if (err == -EEXIST && stat(f->from, &a) == 0 && stat(f->to, &b) == 0 && a.st_dev == b.st_dev &&
+	    a.st_ino == b.st_ino)
+		return 0;
+	if (err == -EXDEV)
+		return refuse(why, err, f->from,
+			      "is on another file system than the table: copy it into the table's data/ first, and "
+			      "commit without --from");
+	return pf_why_set(why, err, "cannot link %s into the table: %s", f->from, strerror(-err));
+}
+
+/* All is durable before a version names it. */
+static int bring(struct pf_store *st, struct pf_bring *l, struct pf_why *why)
+{
+	struct pf_stat was;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && l->n && i < l->n_dirs; i++) {
+		l->dirs[i].made = pf_store_stat(st, l->dirs[i].name, &was) == -ENOENT;
+		r = pf_store_mkdir(st, l->dirs[i].name);
+		if (r < 0)
+			pf_why_set(why, r, "cannot make %s: %s", l->dirs[i].name, strerror(-r));
+	}
+	for (size_t i = 0; r == 0 && i < l->n; i++)
+		r = link_one(&l->v[i], why);
+	for (size_t i = 0; r == 0 && l->n && i < l->n_dirs; i++)
+		r = pf_store_sync_dir(st, l->dirs[i].name);
+	return r;
+}
+
+static int carry_out(struct pf_branch *b, struct pf_bring *l, struct pf_bring *out, struct pf_why *why)
+{
+	int r = bring(pf_branch_store(b), l, why);
+
+	if (r < 0) {
+		pf_bring_undo(l);
+		return r;
+	}
+	*out = *l;
+	*l = (struct pf_bring){ 0 };
+	return 0;
+}
+
+static int check_local(struct pf_branch *b, struct pf_why *why)
+{
+	return pf_branch_store(b)->at ? 0 : pf_why_set(why, -EOPNOTSUPP, "the table is not on a local file system");
 }
 
 int pf_bring_in(struct pf_branch *b, const char *dir, const struct pf_operation *o, struct pf_bring *out,
 		struct pf_why *why)
 {
 	_cleanup_(pf_bring_release) struct pf_bring l = { 0 };
-	_cleanup_(pf_freep) char *data = NULL;
-	struct pf_store *st = pf_branch_store(b);
+	const struct plan p = { b, dir, &l, why };
 
-	if (!st->at)
-		return pf_why_set(why, -EOPNOTSUPP, "the table is not on a local file system");
-	if (asprintf(&data, "%sdata", pf_branch_dir(b)) < 0)
-		return data = NULL, -ENOMEM;
-	int r = plan(b, dir, o, &l, why);
-	if (r == 0 && l.n)
-		r = pf_store_mkdir(st, data);
+	int r = check_local(b, why);
 	if (r == 0)
-		r = link_all(&l, why);
-	/* Durable before a version names them. */
-	if (r == 0 && l.n)
-		r = pf_store_sync_dir(st, data);
-	if (r < 0) {
-		pf_bring_undo(&l);
+		r = add_new(&p, o);
+	return r < 0 ? r : carry_out(b, &l, out, why);
+}
+
+int pf_bring_copied(struct pf_branch *b, struct pf_branch *copy, const struct pf_operation *theirs,
+		    const struct pf_operation *ours, struct pf_bring *out, struct pf_why *why)
+{
+	_cleanup_(pf_bring_release) struct pf_bring l = { 0 };
+	_cleanup_(pf_freep) char *dir = NULL;
+
+	int r = check_local(b, why);
+	if (r == 0)
+		r = check_local(copy, why);
+	if (r < 0)
 		return r;
-	}
-	*out = l;
-	l = (struct pf_bring){ 0 };
-	return 0;
+	if (asprintf(&dir, "%s/%s", pf_branch_store(copy)->at, pf_branch_dir(copy)) < 0)
+		return dir = NULL, -ENOMEM;
+	dir[strlen(dir) - 1] = '\0'; /* the last slash */
+	const struct plan p = { b, dir, &l, why };
+	r = add_new(&p, ours);
+	if (r == 0)
+		r = add_fragments(&p, &ours->updated);
+	if (r == 0)
+		r = add_deletions(&p, &theirs->updated, &ours->updated);
+	if (r == 0)
+		r = add_deletions(&p, &theirs->added, &ours->added);
+	if (r == 0)
+		r = add_indices(&p, ours);
+	return r < 0 ? r : carry_out(b, &l, out, why);
 }
 
 /* Not if somebody else has committed the same work meanwhile, and the name in the table is its only one. */
@@ -173,6 +367,10 @@ void pf_bring_undo(struct pf_bring *l)
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].linked && has_first_name(&l->v[i]))
 			unlinkat(AT_FDCWD, l->v[i].to, 0);
+	/* One that somebody else has put something into stays. */
+	for (size_t i = l->n_dirs; i-- > 0;)
+		if (l->dirs[i].made)
+			rmdir(l->dirs[i].path);
 }
 
 size_t pf_bring_end(struct pf_bring *l)
@@ -181,5 +379,8 @@ size_t pf_bring_end(struct pf_bring *l)
 
 	for (size_t i = 0; i < l->n; i++)
 		left += unlinkat(AT_FDCWD, l->v[i].from, 0) < 0 && errno != ENOENT;
+	for (size_t i = 0; i < l->n_dirs; i++)
+		if (l->dirs[i].from)
+			rmdir(l->dirs[i].from);
 	return left;
 }
