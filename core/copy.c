@@ -45,7 +45,7 @@ static bool stays_behind(const char *dir, const char *name)
 	struct pf_uuid pin;
 	size_t n = strlen(name);
 
-	if (strncmp(name, ".tmp", 4) == 0)
+	if (strncmp(name, ".tmp", 4) == 0 || (strcmp(dir, ".") == 0 && strcmp(name, PF_COPY_ORIGIN) == 0))
 		return true;
 	if (strcmp(dir, "_refs/tags") != 0 || n <= 5 || strcmp(name + n - 5, ".json") != 0)
 		return false;
@@ -208,6 +208,8 @@ int pf_copy_table(struct pf_store *from, struct pf_store *to, const char *at, st
 		c.pass = pass;
 		r = copy_dir(&c, ".", 0);
 	}
+	if (r == 0)
+		r = pf_copy_origin_write(to, why);
 	if (r == 0)
 		*out = c.done;
 	return r;

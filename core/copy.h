@@ -6,6 +6,7 @@
 #define PF_COPY_H
 
 #include "store.h"
+#include "text.h"
 
 struct pf_copied {
 	uint64_t linked, manifests;
@@ -21,5 +22,22 @@ struct pf_copied {
  */
 int pf_copy_table(struct pf_store *from, struct pf_store *to, const char *at, struct pf_copied *out,
 		  struct pf_why *why);
+
+/* Of which version of a branch a copy was made: it says so itself, in a file of its own, a line a branch. */
+#define PF_COPY_ORIGIN ".pinfs-copy"
+struct pf_copy_origin {
+	uint64_t version;
+	char uuid[PF_UUID_TEXT]; /* of its transaction */
+};
+
+/* Write it into a copy that is complete. Branches whose head does not say its transaction are left out. */
+int pf_copy_origin_write(struct pf_store *copy, struct pf_why *why);
+
+/*
+ * Of the branch in `dir` ("" or "tree/x/").
+ *   -EINVAL   it is not a copy of ours, or has no such branch since it was made
+ *   -EBADMSG  the file is damaged
+ */
+int pf_copy_origin(struct pf_store *copy, const char *dir, struct pf_copy_origin *out, struct pf_why *why);
 
 #endif
