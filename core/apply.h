@@ -17,6 +17,8 @@ struct pf_apply {
 	const struct pf_rewrites *rewritten; /* CreateIndex: since it was built; NULL: none */
 	/* Fragment ids were given to the new fragments of a Rewrite by its caller; else they are assigned as Lance does for a raw commit. */
 	bool ids_given;
+	/* A Rewrite remapped indices with all that had moved before in mind: the history of moved rows, if there is one, has nothing that they lack. */
+	bool remapped_all;
 };
 
 /*

@@ -180,7 +180,8 @@ static const struct pf_index_swap *swap_of(const struct pf_operation *o, const c
 	return NULL;
 }
 
-static int move_indices(const struct pf_operation *o, struct pf_next *x, const struct moves *m, struct pf_why *why)
+static int move_indices(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x,
+			const struct moves *m, struct pf_why *why)
 {
 	int r = 0;
 
@@ -191,7 +192,7 @@ static int move_indices(const struct pf_operation *o, struct pf_next *x, const s
 	for (size_t i = 0; r == 0 && i < x->n_entries; i++) {
 		const struct pf_index *index = &x->entries[i].x;
 		const struct pf_index_swap *swap = swap_of(o, index->uuid, false);
-		if (o->n_swaps && strcmp(index->name, PF_FRI_NAME) == 0)
+		if (o->n_swaps && !a->remapped_all && strcmp(index->name, PF_FRI_NAME) == 0)
 			return pf_why_set(
 				why, -EOPNOTSUPP,
 				"it remapped indices while rows moved by an earlier compaction are still to be "
@@ -211,5 +212,5 @@ int pf_apply_rewrite(const struct pf_apply *a, const struct pf_operation *o, str
 	_cleanup_(moves_release) struct moves m = { 0 };
 	int r = move_fragments(a, o, x, &m, why);
 
-	return r < 0 ? r : move_indices(o, x, &m, why);
+	return r < 0 ? r : move_indices(a, o, x, &m, why);
 }

@@ -22,7 +22,7 @@ struct run {
 	struct pf_fri history;	      /* of the head, for what is judged by it */
 	bool has_history;
 	struct pf_rewrites rewritten; /* since an index was built */
-	uint64_t checked;	      /* up to this version */
+	uint64_t checked;	      /* up to this version; 0: not yet */
 	struct pf_time now;
 	bool keep_file;
 	struct pf_work_result *out;
@@ -37,19 +37,32 @@ static void run_release(struct run *x)
 	pf_operation_release(&x->derived);
 }
 
-/* Judge what stands at `version`. 1: it is this very transaction. */
-static int check_version(struct run *x, uint64_t version, struct pf_why *why)
+static int judge(struct run *x, const struct pf_operation *theirs, uint64_t version, struct pf_why *why)
 {
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-	_cleanup_(pf_operation_release) struct pf_operation theirs = { 0 };
-	const struct pf_operation *ours = x->operation;
 	const struct pf_conflict_view view = {
 		.history = x->has_history ? &x->history : NULL,
 		.records = x->w->records,
 		.tagged = x->head->writer_flags & PF_FLAG_TAGGED_FRI,
 	};
 
+	int r = pf_conflict(x->operation, theirs, version, &view, why);
+	if (r != PF_ALLOWED)
+		return r == PF_RETRYABLE ? -EAGAIN : r == PF_INCOMPATIBLE ? -ESTALE : r;
+	if (x->operation->number != LANCE__TRANSACTION__OPERATION__CREATE_INDEX)
+		return 0;
+	if (theirs->number == LANCE__TRANSACTION__OPERATION__MERGE)
+		return pf_rewrites_add_merge(&x->rewritten, x->b, theirs, version, x->operation, why);
+	return pf_rewrites_add(&x->rewritten, theirs);
+}
+
+/* By what stands at `version`. 1: it is this very transaction. */
+static int check_version(struct run *x, uint64_t version, struct pf_why *why)
+{
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	_cleanup_(pf_operation_release) struct pf_operation theirs = { 0 };
+	const struct pf_operation *ours = x->operation;
 	int r = 0;
+
 	if (version == x->head->version)
 		m = pf_manifest_ref(x->head);
 	else
@@ -67,16 +80,22 @@ static int check_version(struct run *x, uint64_t version, struct pf_why *why)
 				     version);
 	if (r < 0)
 		return r;
-	if (strcmp(theirs.uuid, ours->uuid) == 0)
-		return 1;
-	r = pf_conflict(ours, &theirs, version, &view, why);
-	if (r != PF_ALLOWED)
-		return r == PF_RETRYABLE ? -EAGAIN : r == PF_INCOMPATIBLE ? -ESTALE : r;
-	if (ours->number != LANCE__TRANSACTION__OPERATION__CREATE_INDEX)
-		return 0;
-	if (theirs.number == LANCE__TRANSACTION__OPERATION__MERGE)
-		return pf_rewrites_add_merge(&x->rewritten, x->b, &theirs, version, ours, why);
-	return pf_rewrites_add(&x->rewritten, &theirs);
+	return strcmp(theirs.uuid, ours->uuid) == 0 ? 1 : judge(x, &theirs, version, why);
+}
+
+/* From the version it names on, past what is known. */
+static int check_known(struct run *x, struct pf_why *why)
+{
+	const struct pf_seen *seen = x->w->seen;
+	int r = 0;
+
+	x->checked = x->operation->read_version;
+	pf_rewrites_release(&x->rewritten);
+	for (size_t i = 0; seen && r == 0 && i < seen->n; i++)
+		r = judge(x, &seen->v[i].operation, seen->v[i].version, why);
+	if (seen)
+		x->checked = seen->upto;
+	return r;
 }
 
 /* The head's history of moved rows decides whether an index may land over a compaction. */
@@ -105,10 +124,8 @@ static int check_all(struct run *x, struct pf_why *why)
 	if (r < 0)
 		return r;
 	/* A history that changed may decide otherwise over versions that were looked at. */
-	if (x->operation->number == LANCE__TRANSACTION__OPERATION__CREATE_INDEX) {
-		x->checked = since;
-		pf_rewrites_release(&x->rewritten);
-	}
+	if (x->checked == 0 || x->operation->number == LANCE__TRANSACTION__OPERATION__CREATE_INDEX)
+		r = check_known(x, why);
 	while (r == 0 && x->checked < x->head->version) {
 		r = check_version(x, x->checked + 1, why);
 		x->checked++;
@@ -187,6 +204,7 @@ static int make(struct run *x, struct pf_next *next, struct pf_why *why)
 		.branch = x->b,
 		.rewritten = &x->rewritten,
 		.ids_given = w->ids_given,
+		.remapped_all = w->remapped_all,
 	};
 	const struct pf_gate g = { .moved = w->moved, .records = w->records, .now = x->now };
 
@@ -239,7 +257,6 @@ static int check_operation(struct run *x, struct pf_why *why)
 		return pf_why_set(why, -EINVAL, "%s is not an operation that pinfs commits", pf_operation_name(o));
 	if (!o->uuid[0])
 		return pf_why_set(why, -EINVAL, "the transaction has no uuid, by which it could be found again");
-	x->checked = o->read_version;
 	/* The user may well have named the file where it is to lie: then it is left alone, whatever becomes of the commit. */
 	int r = pf_operation_file(pf_branch_store(x->b), pf_branch_dir(x->b), o, why);
 	x->keep_file = r > 0;

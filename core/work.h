@@ -18,6 +18,19 @@
 typedef int (*pf_derive_fn)(void *arg, struct pf_branch *b, struct pf_next *x, struct pf_time now,
 			    struct pf_operation *o, struct pf_why *why);
 
+/*
+ * Work that was prepared on more than the version it names: what was committed since, up to `upto`, is its own past, but for these versions, by which it is judged.
+ * All is borrowed.
+ */
+struct pf_seen {
+	uint64_t upto;
+	struct pf_seen_version {
+		uint64_t version;
+		struct pf_operation operation;
+	} * v;
+	size_t n;
+};
+
 struct pf_work {
 	const struct pf_operation *operation; /* borrowed; NULL: `derive` makes it */
 	pf_derive_fn derive;
@@ -25,6 +38,8 @@ struct pf_work {
 	const struct pf_moved *moved;	    /* a Rewrite: the rows that it moved, see moves.h; may be NULL */
 	bool records;			    /* a Rewrite: record them also if only indices need that, see gate.h */
 	bool ids_given;			    /* a Rewrite: see pf_apply */
+	bool remapped_all;		    /* a Rewrite: see pf_apply */
+	const struct pf_seen *seen;	    /* NULL: every version since the one it names is judged by */
 	bool dry_run;			    /* do all but publish */
 	struct pf_time (*clock)(void *arg); /* NULL: pf_time_now */
 	void *clock_arg;
