@@ -224,9 +224,17 @@ int cmd_commit(struct ctl *c, const struct args *a)
 		form = (enum form)i;
 		given++;
 	}
-	if (given != 1)
+	bool copy = args_value(a, "from-copy") != NULL;
+	if (given + copy != 1)
 		return ctl_usage(
-			"commit needs one of --transaction FILE, --append FILE and --rewrite FILE; see pinctl help commit");
+			"commit needs one of --transaction FILE, --append FILE, --rewrite FILE and --from-copy DIR; see "
+			"pinctl help commit");
+	if (copy && args_value(a, "from"))
+		return ctl_usage("with --from-copy all files are those of the copy: it goes without --from");
+	if (!copy && args_value(a, "skip-indices"))
+		return ctl_usage("--skip-indices goes with --from-copy");
+	if (copy)
+		return commit_copy(c, a);
 	int r = ctl_open(c, &why);
 	if (r == 0)
 		r = load(c, file, form, &in, &why);

@@ -102,6 +102,8 @@ static const struct opt commit_options[] = {
 	{ "append", 0, "FILE", "append fragments: Lance's JSON of one, or an array of them" },
 	{ "rewrite", 0, "FILE", "a compaction: Lance's JSON of a RewriteResult, or an array of them" },
 	{ "from", 0, "DIR", "their data files lie here, as in a scratch dataset: move them into the table" },
+	{ "from-copy", 0, "DIR", "all that Lance committed on a copy (pinctl copy) since it was made" },
+	{ "skip-indices", 0, NULL, "from a copy: leave out index files that do not fit the table any more" },
 	{ "dry-run", 0, NULL, "check it against the head as it is now, and write nothing" },
 	{ NULL },
 };
@@ -340,10 +342,13 @@ const struct command commands[] = {
 		.name = "commit",
 		.run = cmd_commit,
 		.synopsis = "--transaction FILE [--from DIR] [--dry-run]\n--append FILE [--from DIR] [--dry-run]\n"
-			    "--rewrite FILE [--dry-run]",
+			    "--rewrite FILE [--from DIR] [--dry-run]\n--from-copy DIR [--skip-indices] [--dry-run]",
 		.summary = "publish work that Lance prepared, with pins kept, and print the version",
 		.text = "It is checked against every version since the one it was prepared on. To repeat the commit\n"
-			"of a transaction is safe: one that is there already is success.\n"
+			"of a transaction is safe: one that is there already is success. From a copy the versions since\n"
+			"it was made follow one after the other, each checked like that; a line for each says its version\n"
+			"there and here, the operation, and whether it was committed now or already, or left out. What\n"
+			"stops says which are in, and the same command goes on behind them.\n"
 			"Exit status: 2 or 3 the input is bad or damaged; 75 it conflicts with what was committed\n"
 			"meanwhile, prepare it anew; 1 it can never be committed; 4 a pin needs what it would lose.\n",
 		.options = commit_options,

@@ -216,6 +216,9 @@ int cmd_run(struct ctl *c, const struct args *a);
 struct pf_operation;
 void ctl_advise_commit(struct ctl *c, const struct pf_operation *o);
 
+/* cmd_commit_copy.c: commit --from-copy. */
+int commit_copy(struct ctl *c, const struct args *a);
+
 int cmd_copy(struct ctl *c, const struct args *a);
 int cmd_clone(struct ctl *c, const struct args *a);
 int cmd_restore(struct ctl *c, const struct args *a);
