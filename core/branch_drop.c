@@ -65,15 +65,11 @@ static int add_pins(struct blockers *b, const struct pf_pins *pins)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < pins->n; i++) {
-		char id[PF_UUID_TEXT], expires[PF_TIME_TEXT], label[PF_QUOTE_TEXT], what[256];
-		const struct pf_pin *p = &pins->v[i];
+		_cleanup_(pf_buf_release) struct pf_buf what = PF_BUF_INIT;
 
-		pf_uuid_format(&p->id, id);
-		pf_time_format(p->expires_at, expires);
-		pf_text_quote(p->label, strlen(p->label), label);
-		snprintf(what, sizeof(what), "%s%s%s (expires %s)", id, p->label[0] ? " " : "",
-			 p->label[0] ? label : "", expires);
-		r = add(b, "pins", what);
+		r = pf_pin_describe(&pins->v[i], &what);
+		if (r == 0)
+			r = pf_buf_str(&what) ? add(b, "pins", (char *)what.data) : -ENOMEM;
 	}
 	return r < 0 ? r : end_kind(b);
 }

@@ -101,7 +101,7 @@ static int blocked(const struct gate *t, size_t group, const char *because, stru
 {
 	_cleanup_(pf_buf_release) struct pf_buf pins = PF_BUF_INIT;
 	const struct pf_group_moves *m = &t->moves.v[group];
-	char fragments[LIST_TEXT], id[PF_UUID_TEXT];
+	char fragments[LIST_TEXT];
 	const struct pf_pins *l = &t->x->base->pins;
 	size_t n = 0;
 	int r = 0;
@@ -112,8 +112,9 @@ static int blocked(const struct gate *t, size_t group, const char *because, stru
 			if (l->v[i].source_version != source->pin->source_version ||
 			    strcmp(l->v[i].source_txn, source->pin->source_txn) != 0 || n++ >= LIST_MAX)
 				continue;
-			pf_uuid_format(&l->v[i].id, id);
-			r = pf_buf_addf(&pins, "%s%s", n > 1 ? ", " : "", id);
+			r = pf_buf_addstr(&pins, n > 1 ? ", " : "");
+			if (r == 0)
+				r = pf_pin_describe(&l->v[i], &pins);
 		}
 	}
 	if (r == 0 && n > LIST_MAX)
@@ -121,8 +122,10 @@ static int blocked(const struct gate *t, size_t group, const char *because, stru
 	if (r < 0 || !pf_buf_str(&pins))
 		return -ENOMEM;
 	list_fragments(m, fragments, sizeof(fragments));
-	return pf_why_set(why, -EBUSY, "%s %s follow%s the rows of %s, group %zu, and %s: replan",
-			  n == 1 ? "pin" : "pins", (char *)pins.data, n == 1 ? "s" : "", fragments, group, because);
+	/* The pins come last: there may be many, with long labels, and a sentence is cut at its end. */
+	return pf_why_set(why, -EBUSY, "%s the rows of %s, group %zu, and %s: replan. %s %s",
+			  n == 1 ? "a pin follows" : "pins follow", fragments, group, because,
+			  n == 1 ? "It is" : "They are", (char *)pins.data);
 }
 
 static int cannot_record(const struct gate *t, size_t group, struct pf_why *why)

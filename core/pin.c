@@ -12,6 +12,17 @@ void pf_pin_release(struct pf_pin *p)
 	*p = (struct pf_pin)PF_PIN_INIT;
 }
 
+int pf_pin_describe(const struct pf_pin *p, struct pf_buf *out)
+{
+	char id[PF_UUID_TEXT], expires[PF_TIME_TEXT], label[PF_QUOTE_TEXT];
+
+	pf_uuid_format(&p->id, id);
+	pf_time_format(p->expires_at, expires);
+	if (!p->label || !p->label[0])
+		return pf_buf_addf(out, "%s (expires %s)", id, expires);
+	return pf_buf_addf(out, "%s %s (expires %s)", id, pf_text_quote(p->label, strlen(p->label), label), expires);
+}
+
 int pf_pin_copy(const struct pf_pin *from, struct pf_pin *out)
 {
 	struct pf_pin p = *from;

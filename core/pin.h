@@ -28,6 +28,9 @@ int pf_pin_copy(const struct pf_pin *from, struct pf_pin *out); /* 0 or -ENOMEM 
 /* Do they say the same, whatever else is stored with them? Ids are the caller's to compare. */
 bool pf_pin_same(const struct pf_pin *a, const struct pf_pin *b);
 
+/* Append what a refusal says of one that is in the way: `ID "label" (expires T)`, the label quoted, and left out if it is empty. 0 or -ENOMEM. */
+int pf_pin_describe(const struct pf_pin *p, struct pf_buf *out);
+
 /* A list of pins, owned by whoever holds the struct. Order is the stored order. */
 struct pf_pins {
 	struct pf_pin *v;

@@ -232,13 +232,11 @@ int pf_problem_pins(const struct pf_problem *p, size_t at_most, struct pf_buf *o
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < p->n_pins && i < at_most; i++) {
-		char id[PF_UUID_TEXT];
-		pf_uuid_format(&p->pins[i]->id, id);
-		r = pf_buf_addf(out, "%s%s",
-				i		 ? ", "
-				: p->n_pins == 1 ? "; it is needed by pin "
-						 : "; it is needed by pins ",
-				id);
+		r = pf_buf_addstr(out, i		? ", "
+				       : p->n_pins == 1 ? "; it is needed by pin "
+							: "; it is needed by pins ");
+		if (r == 0)
+			r = pf_pin_describe(p->pins[i], out);
 	}
 	if (r == 0 && p->n_pins > at_most)
 		r = pf_buf_addf(out, " and %zu more", p->n_pins - at_most);

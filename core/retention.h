@@ -118,7 +118,7 @@ struct pf_problem {
  */
 int pf_retention_problems(const struct pf_retention *r, int (*fn)(void *arg, const struct pf_problem *p), void *arg);
 
-/* Append "; it is needed by pins ID, ID": so many of them, the others counted; nothing if it concerns none. */
+/* Append "; it is needed by pins ID "label" (expires T), ...": so many of them, the others counted; nothing if it concerns none. */
 int pf_problem_pins(const struct pf_problem *p, size_t at_most, struct pf_buf *out);
 
 /* May destructive work trust this? 0, or -EBUSY with the first problem and the pins it concerns. */

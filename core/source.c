@@ -198,12 +198,11 @@ static int ask(struct pf_branch *b, const struct pf_fri *f, struct pf_source *s,
 
 static int untold(const struct pf_source *s, int r, const struct pf_why *inner, struct pf_why *why)
 {
-	char id[PF_UUID_TEXT];
+	_cleanup_(pf_buf_release) struct pf_buf pin = PF_BUF_INIT;
 
-	if (r == -ENOMEM)
-		return r;
-	pf_uuid_format(&s->pin->id, id);
-	return pf_why_set(why, -EBUSY, "what pin %s of version %" PRIu64 " needs cannot be told: %s", id,
+	if (r == -ENOMEM || pf_pin_describe(s->pin, &pin) < 0 || !pf_buf_str(&pin))
+		return -ENOMEM;
+	return pf_why_set(why, -EBUSY, "what pin %s of version %" PRIu64 " needs cannot be told: %s", (char *)pin.data,
 			  s->pin->source_version, inner->text[0] ? inner->text : strerror(-r));
 }
 

@@ -390,16 +390,18 @@ use_fri() {
 	got 0 check
 	[[ $stderr == *", 0 against destructive work" ]]
 	local data manifest
+	# cases-open B23
+	local first="$id1 \"first\" (expires 2031-01-01T00:00:00Z)" second="$id2 (expires 2032-01-01T00:00:00Z)"
 	data=$(named 1 | grep '^data/')
 	rm "$PINFS_DATASET/$data"
 	truncate -s -1 "$PINFS_DATASET/$(named 3 | grep '^data/' | grep -v "$data" | head -n 1)"
 	rm "$(manifest_of 7)"
 	got 3 check
 	[ "$(grep -c '^window' <<<"$output")" -eq 4 ]
-	grep -Fxq $'window\tmain\t6\t'"$data"$'\t'"$data is missing; it is needed by pins $id1, $id2" <<<"$output"
-	grep -Eq $'^window\tmain\t6\tdata/.*: expected [0-9]+ bytes, found [0-9]+; it is needed by pins '"$id1, $id2\$" <<<"$output"
-	grep -Fxq $'window\tmain\t7\t-\tit is missing, the source; it is needed by pin '"$id2" <<<"$output"
-	grep -Fxq $'window\tmain\t7\t-\tit is missing; it is needed by pins '"$id1, $id2" <<<"$output"
+	grep -Fxq $'window\tmain\t6\t'"$data"$'\t'"$data is missing; it is needed by pins $first, $second" <<<"$output"
+	grep -Eq $'^window\tmain\t6\tdata/.*: expected [0-9]+ bytes, found [0-9]+; it is needed by pins '"$id1 .*, $id2 .*\$" <<<"$output"
+	grep -Fxq $'window\tmain\t7\t-\tit is missing, the source; it is needed by pin '"$second" <<<"$output"
+	grep -Fxq $'window\tmain\t7\t-\tit is missing; it is needed by pins '"$first, $second" <<<"$output"
 	got 3 check --json
 	[ "$(jq -c '[.window[] | [.version, (.pins | length)]] | sort' <<<"$output")" = '[[6,2],[6,2],[7,1],[7,2]]' ]
 	# Releasing stays possible, and then nothing is in the way.
@@ -415,7 +417,7 @@ use_fri() {
 	pinctl -b dev register 2031-01-01T00:00:00Z --id "$id2" >/dev/null 2>&1
 	got 3 check
 	# Its files are taken to be its own, and are not there.
-	grep -Eq $'^window\tdev\t[0-9]+\ttree/dev/data/[^\t]*\t.* is missing; it is needed by pin '"$id2\$" <<<"$output"
+	grep -Eq $'^window\tdev\t[0-9]+\ttree/dev/data/[^\t]*\t.* is missing; it is needed by pin '"$id2 (.*)\$" <<<"$output"
 	[ "$(grep -c $'^window\tmain' <<<"$output")" -eq 0 ]
 }
 
@@ -431,13 +433,13 @@ use_fri() {
 			copy=$BATS_TEST_TMPDIR/aside
 			mv "$PINFS_DATASET/$file" "$copy"
 			got 3 check
-			grep -Eq "^window.*(${file}|${file%/*}).*; it is needed by pin $id1\$" <<<"$output"
+			grep -Eq "^window.*(${file}|${file%/*}).*; it is needed by pin $id1 .*\$" <<<"$output"
 			[[ $(pinctl status) == *$'\nblocked    version '*"it is needed by pin $id1"* ]]
 			head -c $(($(stat -c %s "$copy") - 1)) "$copy" >"$PINFS_DATASET/$file"
 			# No manifest says how long a deletion file is.
 			[[ $file != _deletions/* ]] || : >"$PINFS_DATASET/$file"
 			got 3 check
-			grep -Eq "^window.*(${file}|${file%/*}).*; it is needed by pin $id1\$" <<<"$output"
+			grep -Eq "^window.*(${file}|${file%/*}).*; it is needed by pin $id1 .*\$" <<<"$output"
 			mv "$copy" "$PINFS_DATASET/$file"
 		done < <(named "$name")
 		got 0 check
@@ -451,8 +453,9 @@ use_fri() {
 	local data
 	data=$(named 1 | grep '^data/')
 	rm "$PINFS_DATASET/$data"
-	[[ $(pinctl status) == *$'\nblocked    version 6: '"$data is missing; it is needed by pins $id1, $id2"$'\n'* ]]
-	[ "$(pinctl status --json | jq -r .blocked)" = "version 6: $data is missing; it is needed by pins $id1, $id2" ]
+	local said="version 6: $data is missing; it is needed by pins $id1 \"first\" (expires 2031-01-01T00:00:00Z), $id2 (expires 2032-01-01T00:00:00Z)"
+	[[ $(pinctl status) == *$'\nblocked    '"$said"$'\n'* ]]
+	[ "$(pinctl status --json | jq -r .blocked)" = "$said" ]
 }
 
 @test "a table that cannot be read is told, and nothing is guessed" {

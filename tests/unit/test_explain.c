@@ -15,6 +15,7 @@
 
 #define A     "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
 #define B     "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
+#define JOB   " \"job\" (expires 2026-01-02T00:00:00Z)"
 #define BY_ID MOVED_INDEX
 
 /* One second after pin b was made, and before both expire. */
@@ -427,7 +428,7 @@ static void test_blocked(void **state)
 	assert_int_equal(pf_store_mem_del(st, "data/9.lance"), 0);
 	open_account(&a, st, NULL);
 	assert_int_equal(pf_explain_blocked(a.e, &why), -EBUSY);
-	assert_string_equal(why.text, "version 5: data/9.lance is missing; it is needed by pins " A ", " B);
+	assert_string_equal(why.text, "version 5: data/9.lance is missing; it is needed by pins " A JOB ", " B JOB);
 	assert_int_equal(pf_explain_ask(a.e, &(struct pf_question){ .released = gone, .n_released = 2 }, &r), 0);
 	assert_int_equal(pf_retention_verify(r, &why), 0);
 	assert_int_equal(pf_retention_version(r, 0), 0);
@@ -549,7 +550,7 @@ static void test_lost_base(void **state)
 	open_account(&a, st, NULL);
 	assert_int_equal(pf_explain_blocked(a.e, &why), -EBUSY);
 	assert_string_equal(why.text,
-			    "version 1: /nowhere/source.lance/data/far.lance is missing; it is needed by pin " A);
+			    "version 1: /nowhere/source.lance/data/far.lance is missing; it is needed by pin " A JOB);
 	assert_int_equal(pf_render_files(a.e, &text, &why), 0);
 	assert_null(strstr(pf_buf_str(&text), "far.lance"));
 	close_account(&a);

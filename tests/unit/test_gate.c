@@ -91,9 +91,9 @@ static void what_no_pin_follows_need_not_be_known(void **state)
 	};
 	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 3);
 
-	want_refusal(st, "5:10 2:10", NULL, -EBUSY, "pin " PIN_A " follows the rows of fragments 5, 2, group 0");
+	want_refusal(st, "5:10 2:10", NULL, -EBUSY, "a pin follows the rows of fragments 5, 2, group 0, and ");
 	want_refusal(st, "6:10 5:10|4:10 3:10", NULL, -EBUSY,
-		     "pin " PIN_A " follows the rows of fragments 4, 3, group 1");
+		     "a pin follows the rows of fragments 4, 3, group 1, and ");
 	want_pass(st, "6:10 5:10");
 	recorded_want(st, "stamp 2 [v0 1:10:0 > 3:10:0]\n");
 }
@@ -115,7 +115,10 @@ static void a_source_that_cannot_be_read(void **state)
 	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
 	struct pf_work w = { .operation = &o };
 	assert_int_equal(pf_work_commit(b, &w, &result, &why), -EBUSY);
-	assert_string_equal(why.text, "what pin " PIN_A " of version 1 needs cannot be told: version 1 is missing");
+	assert_string_equal(
+		why.text,
+		"what pin " PIN_A
+		" \"job\" (expires 2026-01-02T00:00:00Z) of version 1 needs cannot be told: version 1 is missing");
 	pf_operation_release(&o);
 	prepare_rewrite("2:10", 2, 0, &o);
 	if (pf_work_commit(b, &w, &result, &why) < 0)
@@ -348,9 +351,11 @@ static void all_that_are_in_the_way(void **state)
 	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 3);
 
 	want_refusal(st, fragments, NULL, -EBUSY,
-		     "pins " PIN_A ", " PIN_B
-		     " follow the rows of fragments 9, 1, 2, 3, 4, 5, 6, 7 and 1 more, group 0, and ");
-	want_refusal(st, "1:9|9:9 8:9", NULL, -EBUSY, "follow the rows of fragments 9, 8, group 1, and ");
+		     "pins follow the rows of fragments 9, 1, 2, 3, 4, 5, 6, 7 and 1 more, group 0, and ");
+	want_refusal(st, fragments, NULL, -EBUSY,
+		     ": replan. They are " PIN_A " \"job\" (expires 2026-01-02T00:00:00Z), " PIN_B
+		     " \"job\" (expires 2026-01-02T00:00:00Z)");
+	want_refusal(st, "1:9|9:9 8:9", NULL, -EBUSY, "pins follow the rows of fragments 9, 8, group 1, and ");
 }
 
 /* A history of more than 204,800 bytes lies in a file of its own, which goes if the commit is known to have failed. */

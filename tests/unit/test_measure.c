@@ -323,7 +323,7 @@ static void test_each_is_missed(void **state)
 	assert_int_equal(pf_store_mem_del(w.st, INDEX "/sub/more.bin"), 0);
 	verify(&w, &why);
 	assert_string_equal(why.text, "version 2: " INDEX " is missing; it is needed by pin aaaaaaaa-aaaa-4aaa-8aaa-"
-				      "aaaaaaaaaaaa");
+				      "aaaaaaaaaaaa \"job\" (expires 2026-01-02T00:00:00Z)");
 	close_world(&w);
 }
 

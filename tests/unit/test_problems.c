@@ -9,6 +9,7 @@
 
 #define ID_A "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 #define ID_B "bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb"
+#define THEN " (expires 1970-01-01T00:00:00Z)"
 #define HEAD 9
 
 /* Versions 1 to 9 and pins a of source 4 and b of source 6; all is well. */
@@ -253,9 +254,9 @@ static void test_sentence(void **state)
 
 	make_world(&w);
 	make_gap(&w, PF_GAP_TRANSACTION, 7, 7);
-	assert_sentence(&w, "version 7: the file: what is wrong; it is needed by pins " ID_A ", " ID_B);
+	assert_sentence(&w, "version 7: the file: what is wrong; it is needed by pins " ID_A THEN ", " ID_B THEN);
 	remove_version(&w, 4);
-	assert_sentence(&w, "version 5: it is missing; it is needed by pin " ID_A);
+	assert_sentence(&w, "version 5: it is missing; it is needed by pin " ID_A THEN);
 	make_gap(&w, PF_GAP_REF, 0, PF_STILL);
 	w.s.pins.n = 0;
 	assert_sentence(&w, "the file: what is wrong");
@@ -266,9 +267,10 @@ static void test_sentence(void **state)
 	w.s.pins.n = 7;
 	make_gap(&w, PF_GAP_TRANSACTION, 7, 7);
 	assert_sentence(
-		&w, "version 7: the file: what is wrong; it is needed by pins 11111111-1111-1111-1111-111111111111, "
-		    "22222222-2222-2222-2222-222222222222, 33333333-3333-3333-3333-333333333333, "
-		    "44444444-4444-4444-4444-444444444444, 55555555-5555-5555-5555-555555555555 and 2 more");
+		&w, "version 7: the file: what is wrong; it is needed by pins 11111111-1111-1111-1111-111111111111" THEN
+		    ", 22222222-2222-2222-2222-222222222222" THEN ", 33333333-3333-3333-3333-333333333333" THEN
+		    ", 44444444-4444-4444-4444-444444444444" THEN ", 55555555-5555-5555-5555-555555555555" THEN
+		    " and 2 more");
 }
 
 int main(void)

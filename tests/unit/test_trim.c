@@ -184,7 +184,9 @@ static void what_a_pin_needs_that_cannot_be_told(void **state)
 	struct world w = { 0 };
 	struct pf_store *st = recorded_table(v, 2);
 
-	want_refusal(st, -EBUSY, "what pin " PIN_A " of version 1 needs cannot be told: version 1 is missing");
+	want_refusal(st, -EBUSY,
+		     "what pin " PIN_A
+		     " \"job\" (expires 2026-01-02T00:00:00Z) of version 1 needs cannot be told: version 1 is missing");
 	open_branch(&w, st, NULL, 0);
 	run(&w, (struct pf_op){ .kind = PF_OP_RELEASE, .id = pinned_uuid('a') }, 0);
 	want_refusal(st, -EBADMSG, "it covers some but not all");
@@ -219,7 +221,8 @@ static void a_history_that_cannot_be_interpreted(void **state)
 	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(v, 1), *pinned = recorded_table(v, 2);
 
 	want_refusal(st, -EOPNOTSUPP, "field 2 of a v0 history is not known");
-	want_refusal(pinned, -EBUSY, "what pin " PIN_A " of version 1 needs cannot be told");
+	want_refusal(pinned, -EBUSY,
+		     "what pin " PIN_A " \"job\" (expires 2026-01-02T00:00:00Z) of version 1 needs cannot be told");
 }
 
 /* --- others in between ------------------------------------------------------------------------------------------------ */
