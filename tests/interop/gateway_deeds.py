@@ -127,16 +127,20 @@ def compact_deferred(at):
     return compact(at, defer_index_remap=True)
 
 
-def compact_and_go_on(at):
-    """What one handle has in mind of indices stays there."""
+def compact_and_go_on(at, **options):
+    """What a handle has in mind of indices is all that its next commit has; a record that others made is not in it."""
     ds = lance.dataset(at)
-    ds.optimize.compact_files(target_rows_per_fragment=20, defer_index_remap=True)
+    ds.optimize.compact_files(target_rows_per_fragment=20, **options)
     ds.insert(rows(100, 5))
     ds.delete("id = 9")
     if int(lance.__version__.split(".")[0]) >= 12:
         # Before, the index loses rows by this, without us, too.
         ds.optimize.optimize_indices()
     return ds.version
+
+
+def compact_deferred_and_go_on(at):
+    return compact_and_go_on(at, defer_index_remap=True)
 
 
 def compact_twice(at):
@@ -199,8 +203,9 @@ DEEDS = {
 }
 COMPACTIONS = {
     "deferred compaction": compact_deferred,
-    "deferred compaction, and on by the same handle": compact_and_go_on,
+    "deferred compaction, and on by the same handle": compact_deferred_and_go_on,
     "compaction": compact,
+    "compaction, and on by the same handle": compact_and_go_on,
     "compaction, twice": compact_twice,
 }
 REMOVALS = {
