@@ -375,8 +375,10 @@ static int put_numbers(const struct pf_renumber *r, const struct pf_member *m, s
 	int e = pf_member_numbers(m, &l, why);
 	if (e == 0)
 		e = shift_all(&r->fragments, "fragment", &l, why);
-	if (e == 0)
-		return pf_buf_add(out, m->whole.p, m->whole.n);
+	if (e < 0)
+		return e;
+	if (m->type == PF_WIRE_VARINT)
+		return pf_wire_put_u64(out, m->number, l.v[0]);
 	for (size_t i = 0; e >= 0 && i < l.n; i++)
 		e = pf_wire_put_varint(&packed, l.v[i]);
 	return e < 0 ? e : pf_put_span(out, m->number, PF_SPAN_OF(&packed));

@@ -23,6 +23,13 @@ from support import FLAG, LONG, PINCTL, ROOT, equal, pinctl, pinctl_status, scra
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SEED = 20261130
+
+def defer(at):
+    fri.compact(at, 30)
+
+
+# Compactions, too: with fragments that have deletions.
+WORK = {**DEEDS, "compaction": compact, "deferred compaction": defer}
 # Rows that others append to the table while Lance works on the copy.
 FOREIGN = range(9000, 9012)
 # Lance's own rule: whoever adds or takes columns does it again over rows that were appended meanwhile.
@@ -36,7 +43,7 @@ def cases():
         if kind != "legacy":
             yield "random work on a copy of a table that is %s, which went on (seed %d)" % (kind, SEED), histories, kind, True
     for kind in KINDS if LONG else ():
-        for name in sorted(DEEDS):
+        for name in sorted(WORK):
             if name not in NOT_FOR.get(kind, ()) and "restore" not in name:
                 yield "%s on a copy of a table that is %s" % (name, kind), single, kind, name, False
                 if kind != "legacy" and name not in OVER_APPENDS:
@@ -136,7 +143,7 @@ def single(kind, name, moved):
         pair = Pair(kind, folder)
         if moved:
             pair.go_on()
-        DEEDS[name](pair.copy)
+        WORK[name](pair.copy)
         found = pair.replay(*(["--skip-indices"] if moved else []))
         assert moved or all(state == "committed" for *_, state in found), found
         pair.compare(found)
@@ -150,15 +157,15 @@ def histories(kind, moved):
             done = []
             if moved:
                 pair.go_on()
-            names = [name for name in sorted(DEEDS) if "restore" not in name and name not in NOT_FOR.get(kind, ())]
+            names = [name for name in sorted(WORK) if "restore" not in name and name not in NOT_FOR.get(kind, ())]
             if moved:
                 names = [name for name in names if name not in OVER_APPENDS | INDEX_FILES]
             if kind == "legacy":
                 # With files of another format, of which Lance then reads garbage.
                 names = [name for name in names if not name.startswith("overwrite by")]
-            for name in dice.sample(names, 6):
+            for name in dice.sample(names, 6) + dice.sample(["compaction", "deferred compaction"], 1):
                 try:
-                    DEEDS[name](pair.copy)
+                    WORK[name](pair.copy)
                 except Exception:
                     continue  # what came before took what it needs
                 done.append(name)
@@ -339,7 +346,7 @@ def blobs():
 
 
 def other_release(release):
-    deeds = "append compact delete_rows update create_index merge_insert add_column append optimize config".split()
+    deeds = "append delete_rows compact update create_index merge_insert add_column append optimize config".split()
     script = "import sys; sys.path.insert(0, %r)\nfrom deeds import *\nat = sys.argv[1]\n" % HERE
     script += "def optimize(at): lance.dataset(at).optimize.optimize_indices()\n" + "".join("%s(at)\n" % deed for deed in deeds)
     command = [ROOT + "/tools/venv", release]
