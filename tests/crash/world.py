@@ -200,6 +200,10 @@ class Mount:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        # What is not mounted there umount takes for a source: another mount of the table would go.
+        with open("/proc/self/mountinfo") as f:
+            if not any(line.split()[4] == self.at for line in f):
+                return
         unmount = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
         subprocess.run([*unmount, self.at], stderr=subprocess.DEVNULL)
 

@@ -64,7 +64,9 @@ def follow(path, version):
     before = source.scanner(columns=["id"], with_row_address=True).to_table()
     after = head.scanner(columns=["id"], with_row_address=True).to_table()
     now = dict(zip(after["id"].to_pylist(), after["_rowaddr"].to_pylist()))
-    followed = head.remap_row_addrs(pa.array(before["_rowaddr"].to_pylist(), pa.uint64())).to_pylist()
+    addresses = before["_rowaddr"].to_pylist()
+    moved = head.remap_row_addrs(pa.array(addresses, pa.uint64()))
+    followed = addresses if moved is None else moved.to_pylist()  # None: nothing ever moved
     kept = 0
     for row, at in zip(before["id"].to_pylist(), followed):
         # The record of a move knows no deletions that came after it.
