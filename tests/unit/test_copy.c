@@ -105,7 +105,7 @@ static void what_is_in_it(void **state)
 	assert_true(disk_same_file("t/data/a.lance", "copy/data/a.lance"));
 	assert_true(disk_same_file("t/" BRANCH "data/b.lance", "copy/" BRANCH "data/b.lance"));
 	snprintf(txn, sizeof(txn), "_transactions/2-%s.txn", table_uuid(3, uuid));
-	char there[128], here[128];
+	char there[320], here[320];
 	snprintf(there, sizeof(there), "t/%s", txn);
 	snprintf(here, sizeof(here), "copy/%s", txn);
 	assert_true(disk_same_file(there, here));
