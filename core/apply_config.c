@@ -145,16 +145,36 @@ static bool edits_key(const struct pf_map_edit *e)
 	return false;
 }
 
+/* The name of an extension type stands in a field of its own, too, which Lance reads before the metadata and writes from it. */
+static int take_extension(const struct pf_column *c, struct map *m, struct pf_why *why)
+{
+	const struct pf_span key = { (const uint8_t *)PF_EXTENSION, strlen(PF_EXTENSION) };
+	struct pf_message walk;
+	struct pf_member f;
+	int r;
+
+	pf_message_init(&walk, c->message);
+	while ((r = pf_message_next(&walk, &f, why)) > 0) {
+		if (f.number == LANCE__COLUMN__FIELD__EXTENSION_NAME && f.value.n)
+			r = map_put(m, key, f.value);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
 /* The column with its metadata edited, as a field of the manifest. */
 static int edit_column(const struct pf_column *c, const struct pf_map_edit *e, struct pf_buf *out, struct pf_why *why)
 {
 	_cleanup_(map_release) struct map m = { .raw = PF_BUF_INIT };
-	_cleanup_(pf_buf_release) struct pf_buf metadata = PF_BUF_INIT, message = PF_BUF_INIT;
+	_cleanup_(pf_buf_release) struct pf_buf metadata = PF_BUF_INIT, message = PF_BUF_INIT, name = PF_BUF_INIT;
 	char quoted[PF_QUOTE_TEXT];
 
 	int r = pf_buf_add(&m.raw, c->message.p, c->message.n);
 	if (r == 0)
 		r = map_read(&m, LANCE__COLUMN__FIELD__METADATA, why);
+	if (r == 0)
+		r = take_extension(c, &m, why);
 	bool keyed = map_find(&m, PRIMARY) || map_find(&m, PRIMARY_AT) || map_find(&m, CLUSTER_AT);
 	/* They decide over fields of their own and never change once set; Lance checks that over the whole schema. */
 	if (r == 0 && (edits_key(e) || (keyed && e->replace)))
@@ -165,9 +185,13 @@ static int edit_column(const struct pf_column *c, const struct pf_map_edit *e, s
 		r = map_edit(&m, e);
 	if (r == 0)
 		r = map_write(&m, LANCE__COLUMN__FIELD__METADATA, &metadata);
-	const struct pf_change change = { LANCE__COLUMN__FIELD__METADATA, PF_SPAN_OF(&metadata) };
+	const struct pf_map_entry *extension = map_find(&m, PF_EXTENSION);
+	if (r == 0 && extension && extension->value.n)
+		r = pf_put_span(&name, LANCE__COLUMN__FIELD__EXTENSION_NAME, extension->value);
+	const struct pf_change changes[] = { { LANCE__COLUMN__FIELD__EXTENSION_NAME, PF_SPAN_OF(&name) },
+					     { LANCE__COLUMN__FIELD__METADATA, PF_SPAN_OF(&metadata) } };
 	if (r == 0)
-		r = pf_message_change(c->message, &change, 1, &message, why);
+		r = pf_message_change(c->message, changes, ARRAY_LEN(changes), &message, why);
 	return r < 0 ? r : pf_put_span(out, LANCE__MANIFEST__FIELD__FIELDS, PF_SPAN_OF(&message));
 }
 

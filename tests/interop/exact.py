@@ -137,11 +137,20 @@ def merge_after_updates(at):
     update_columns(at)
 
 
+def extension_names(at):
+    for value in ("my.type", "your.type", None):
+        commit(at, Op.UpdateConfig(field_metadata_updates={2: Op.UpdateMap({"ARROW:extension:name": value, "k": "v"})}))
+    commit(at, Op.UpdateConfig(field_metadata_updates={1: Op.UpdateMap({"ARROW:extension:name": "a"}, replace=True)}))
+    commit(at, Op.UpdateConfig(field_metadata_updates={1: Op.UpdateMap({"k": "v"})}))
+    commit(at, Op.UpdateConfig(field_metadata_updates={1: Op.UpdateMap({"k": "w"}, replace=True)}))
+
+
 CORNERS = {
     "a blob column takes its new form with the first file that has it": (blob_table, append_new_blobs),
     "row ids are put in ranges where the table asks for it": (clustered, ask_for_ranges),
     "columns within columns": (struct_table, append_structs),
     "managed blobs are asked for by schema metadata": (lambda at: new_table("plain", at), managed_blobs),
+    "a column of an extension type, by its metadata": (lambda at: new_table("plain", at), extension_names),
     "columns in files of their own are merged": (own_columns, merge_after_updates),
 }
 
