@@ -39,7 +39,7 @@ static int check_places(const struct pf_data_file *f, const struct pf_schema *s,
 	char quoted[PF_QUOTE_TEXT], name[PF_QUOTE_TEXT];
 	size_t n = 0, at = 0;
 
-	if (f->columns.n == 0 || (f->major == 0 && f->minor < 3))
+	if (f->columns.n == 0 || pf_data_file_is_legacy(f))
 		return 0;
 	pf_text_quote((const char *)f->path.p, f->path.n, quoted);
 	while (at < f->columns.n) {
@@ -107,7 +107,7 @@ int pf_apply_check_columns(const struct pf_fragment *f, const struct pf_schema *
 
 	for (size_t i = 0; i < f->n_files; i++) {
 		any |= pf_apply_file_lives(f, &f->files[i], s);
-		legacy |= f->files[i].major == 0;
+		legacy |= pf_data_file_is_legacy(&f->files[i]);
 	}
 	if (!any)
 		return pf_why_set(why, -EINVAL,

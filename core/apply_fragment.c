@@ -77,9 +77,9 @@ static int check_there(const struct pf_apply *a, struct pf_buf *name, struct pf_
 /* As the format of a table is spelled: "0.1" for all of the legacy one, "2.0", "2.1" ... */
 static void spell_version(const struct pf_data_file *f, char out[32])
 {
-	if (f->major == 0 && f->minor < 3)
+	if (pf_data_file_is_legacy(f))
 		snprintf(out, 32, "0.1");
-	else if (f->major == 0) /* how 2.0 was numbered first */
+	else if (f->major == 0)
 		snprintf(out, 32, "2.0");
 	else
 		snprintf(out, 32, "%" PRIu32 ".%" PRIu32, f->major, f->minor);

@@ -445,7 +445,7 @@ static int replace_files(const struct pf_fragment *f, const struct pf_data_file 
 		r = logical_fields(&f->files[i], s, &covered);
 		swapped |= same_layout(&f->files[i], new);
 		for (size_t k = 0; k < f->files[i].n_fields; k++)
-			legacy |= f->files[i].major == 0 && f->files[i].fields[k] >= 0 &&
+			legacy |= pf_data_file_is_legacy(&f->files[i]) && f->files[i].fields[k] >= 0 &&
 				  pf_numbers_has(&replaced, (uint64_t)f->files[i].fields[k]);
 	}
 	for (size_t i = 0; i < replaced.n; i++) {
@@ -475,7 +475,7 @@ static int replace_one(const struct pf_apply *a, struct pf_next *x, const struct
 		       const struct pf_schema *s, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf was = PF_BUF_INIT, message = PF_BUF_INIT, files = PF_BUF_INIT,
-						updated = PF_BUF_INIT;
+						updated = PF_BUF_INIT, unchanged = PF_BUF_INIT;
 	_cleanup_(pf_fragment_release) struct pf_fragment f = { 0 };
 	struct pf_slot *slot = pf_roster_find(&x->roster, p->fragment);
 	struct pf_dress d = { .files = &files };
@@ -492,6 +492,10 @@ static int replace_one(const struct pf_apply *a, struct pf_next *x, const struct
 		r = pf_apply_check_places(&p->file, 1, s, why);
 	if (r == 0)
 		r = replace_files(&f, &p->file, s, &files, why);
+	if (r == 0)
+		r = pf_fragment_put_files(&f, &unchanged);
+	if (r == 0 && pf_span_eq(PF_SPAN_OF(&files), PF_SPAN_OF(&unchanged)))
+		r = pf_why_set(why, -EINVAL, "it replaces data of fragment %" PRIu64 " by what is there", p->fragment);
 	if (r == 0 && x->stable && f.physical_rows) {
 		r = pf_row_versions_put_one(x->version, f.physical_rows, &updated);
 		d.updated = &updated;

@@ -77,6 +77,11 @@ bool pf_data_file_has(const struct pf_data_file *f, int32_t field)
 	return false;
 }
 
+bool pf_data_file_is_legacy(const struct pf_data_file *f)
+{
+	return f->major == 0 && f->minor < 3;
+}
+
 void pf_fragment_release(struct pf_fragment *f)
 {
 	for (size_t i = 0; i < f->n_files; i++)

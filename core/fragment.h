@@ -60,6 +60,8 @@ void pf_fragment_release(struct pf_fragment *f);
 int pf_data_file_decode(struct pf_span message, struct pf_data_file *out, struct pf_why *why);
 void pf_data_file_release(struct pf_data_file *f);
 bool pf_data_file_has(const struct pf_data_file *f, int32_t field);
+/* Is it of the legacy format? 0.3 is how 2.0 was numbered first. */
+bool pf_data_file_is_legacy(const struct pf_data_file *f);
 
 /* Are the files of `part`, in their order, among those of `whole`? As below. */
 bool pf_fragment_has_files(const struct pf_fragment *whole, const struct pf_fragment *part);

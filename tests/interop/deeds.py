@@ -164,10 +164,10 @@ def field_id(ds, name):
     return ds.lance_schema.field(name).id()
 
 
-def replace_column(at, fragment, name, values):
+def replace_column(at, fragment, name, values, **options):
     """By a file of its own, which Lance writes elsewhere."""
     ds, where = lance.dataset(at), "%s.scratch-%s" % (at, values[0])
-    new = lance.write_dataset(pa.table({name: values}), where)
+    new = lance.write_dataset(pa.table({name: values}), where, **options)
     file = new.get_fragments()[0].data_files()[0]
     shutil.copy(os.path.join(where, "data", file.path), os.path.join(at, "data", file.path))
     version = file.file_major_version, file.file_minor_version

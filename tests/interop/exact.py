@@ -16,7 +16,7 @@ from lance.optimize import Compaction
 import roaring
 import wire
 from commit import Twins, compare, compare_rows, new_table
-from deeds import append, commit, field_id, rows, update_columns
+from deeds import append, commit, field_id, replace_column, replace_data, rows, update_columns
 from manifest import fields, manifest, readable
 from support import LONG, bring, equal, pinctl, pinctl_status, scratch
 
@@ -24,6 +24,7 @@ from support import LONG, bring, equal, pinctl, pinctl_status, scratch
 def cases():
     for name, (make, deed) in CORNERS.items():
         yield name, corner, make, deed
+    yield "data format 2.0 as it was numbered first", first_numbering
     yield "a Merge that changes a column must bring new data for it", merge_of_another_type
     for kind in ("plain", "tagged"):
         yield "an index on a column that was brought anew meanwhile, on a table that is %s" % kind, index_over_merge, kind, pa.int32()
@@ -137,6 +138,17 @@ def merge_after_updates(at):
     update_columns(at)
 
 
+def table_of_2_0(at):
+    lance.write_dataset(rows(0, 20), at, max_rows_per_file=10, data_storage_version="2.0")
+
+
+def with_less(at):
+    lance.write_dataset(rows(20, 5).drop(["n"]), at, mode="append")
+    fragment = lance.dataset(at).get_fragments()[0]
+    replace_column(at, fragment, "n", pa.array(range(10), pa.int32()), data_storage_version="2.0")
+    lance.dataset(at).update({"n": "1"}, where="id = 11")
+
+
 def extension_names(at):
     for value in ("my.type", "your.type", None):
         commit(at, Op.UpdateConfig(field_metadata_updates={2: Op.UpdateMap({"ARROW:extension:name": value, "k": "v"})}))
@@ -145,11 +157,25 @@ def extension_names(at):
     commit(at, Op.UpdateConfig(field_metadata_updates={1: Op.UpdateMap({"k": "w"}, replace=True)}))
 
 
+def first_numbering():
+    """Files of data format 2.0 said 0.3 first; they are none of the legacy format, whose fragments have every column."""
+    with scratch() as folder:
+        at, place = folder + "/t.lance", folder + "/scratch.lance"
+        table_of_2_0(at)
+        pinctl(at, "enable", "--apply")
+        (fragment,) = write_fragments(rows(20, 5).drop(["n"]), place, data_storage_version="2.0")
+        one = fragment.to_json()
+        one["files"][0].update(fields=[0, 2], file_major_version=0, file_minor_version=3)
+        pinctl(at, "commit", "--append", save(folder, [one]), "--from", place)
+        equal(lance.dataset(at).to_table(filter="id >= 20")["n"].to_pylist(), [None] * 5, "column that it lacks")
+
+
 CORNERS = {
     "a blob column takes its new form with the first file that has it": (blob_table, append_new_blobs),
     "row ids are put in ranges where the table asks for it": (clustered, ask_for_ranges),
     "columns within columns": (struct_table, append_structs),
     "managed blobs are asked for by schema metadata": (lambda at: new_table("plain", at), managed_blobs),
+    "data format 2.0": (table_of_2_0, with_less),
     "a column of an extension type, by its metadata": (lambda at: new_table("plain", at), extension_names),
     "columns in files of their own are merged": (own_columns, merge_after_updates),
 }
@@ -485,6 +511,11 @@ def repeated_group():
             body.append([number for number in body if number[0] == 3][0])
 
         bad.transaction(2, "twice", edit(good, 104, again))
+        again_there = bad.txn(replace_data)
+        pinctl(bad.at, "commit", "--transaction", bad.twins.transaction(bad.twins.head + 1))
+        pinctl(bad.at, "commit", "--transaction", bad.twins.transaction(bad.twins.head + 1))
+        newer = wire.encode([[n, bad.twins.head + 1 if n == 1 else b"1" + v[1:] if n == 2 else v] for n, v in wire.decode(again_there)])
+        bad.transaction(2, "by what is there", newer)
         bad.transaction(2, "updates fragment 0 twice", edit(bad.txn(lambda at: lance.dataset(at).delete("id = 5")), 101, lambda body: body.append(body[0])))
         bad.transaction(2, "updates fragment 0 twice", edit(bad.txn(update_columns), 108, lambda body: body.append([n for n in body if n[0] == 2][0])))
 
