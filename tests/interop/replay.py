@@ -15,6 +15,7 @@ import pyarrow as pa
 from lance.blob import blob_array, blob_field
 from lance.fragment import write_fragments
 
+import compact as compactions
 import fri
 from commit import KINDS, new_table
 from deeds import DEEDS, NOT_FOR, append, compact, rows
@@ -59,6 +60,8 @@ def cases():
     yield "a dry run writes nothing", dry_run
     yield "on a branch", on_branch
     yield "blobs come along", blobs
+    for kind in ("plain", "indexed", "stable"):
+        yield "the results of a compaction lie in a copy, of a table that is %s" % kind, rewrite_from, kind
     for release in ("8.0.1", "12.0.0"):
         yield "Lance %s writes to the copy" % release, other_release, release
     yield "killed at any time, each transaction comes back once", killed
@@ -343,6 +346,27 @@ def blobs():
         ds = lance.dataset(pair.at)
         found = [blob.readall() for blob in ds.take_blobs("blob", indices=[4, 5, 6, 7])]
         equal(found, big, "blobs")
+
+
+def rewrite_from(kind):
+    """Lance plans and executes on a copy, where nothing is committed; results and their files are the table's."""
+    with scratch() as folder:
+        pair = Pair(kind, folder)
+        pair.go_on()
+        before, had = said(lance.dataset(pair.at)), listing(pair.copy)
+        file = compactions.save(folder, compactions.execute(pair.copy))
+        new = set(listing(pair.copy)) - set(had)
+        assert new, "no files"
+        pinctl(pair.at, "commit", "--rewrite", file, "--from", pair.copy, "--dry-run")
+        equal(set(listing(pair.copy)) - set(had), new, "files that wait")
+        pinctl(pair.at, "commit", "--rewrite", file, "--from", pair.copy)
+        equal(listing(pair.copy), had, "files of the copy")
+        ds = lance.dataset(pair.at)
+        ds.validate()
+        equal(said(ds), before, "rows")
+        equal(said(ds, filter="id = 12"), said(ds, filter="id = 12", use_scalar_index=False), "index answers")
+        equal(len(pinctl(pair.at, "ls", "--json")), 2, "pins")
+        equal(pinctl(pair.at, "check"), "", "check")
 
 
 def other_release(release):
