@@ -5,7 +5,6 @@
 #include "carry_pins.h"
 #include "carry_rewrite.h"
 #include "fri_branch.h"
-#include "fri_published.h"
 #include "fri_write.h"
 #include "gate.h"
 #include "lance.pb-c.h"
@@ -68,15 +67,11 @@ static bool has_record(const struct pf_fri *f, const struct pf_fri *of, size_t r
 }
 
 /* Of `ours`, a record each, what pins need; all of it where that cannot be told. */
-static int find_needed(struct pf_branch *b, const struct pf_manifest *head, struct pf_fri *ours, bool *needed,
-		       struct pf_why *why)
+static int find_needed(struct pf_branch *b, const struct pf_manifest *head, const struct pf_fri *ours, bool *needed)
 {
 	_cleanup_(pf_sources_release) struct pf_sources sources = { NULL };
-	const struct pf_indices none = { NULL };
 
-	int r = pf_fri_find_published(b, head, &none, ours, why);
-	if (r == 0)
-		r = pf_sources_read(b, &head->pins, ours, &sources, NULL);
+	int r = pf_sources_read(b, &head->pins, ours, &sources, NULL);
 	for (size_t i = 0; i < ours->n_records; i++) {
 		needed[i] = r == -EBUSY;
 		for (size_t s = 0; r == 0 && s < sources.n; s++)
@@ -90,7 +85,7 @@ struct merging {
 	struct pf_branch *b;
 	const struct pf_manifest *head;
 	struct pf_next *x;
-	struct pf_fri *ours;
+	const struct pf_fri *ours;
 	const struct pf_fri *theirs;
 	bool adds; /* what the head does not have is new, and not a copy that is out of date */
 	bool *needed;
@@ -189,12 +184,12 @@ static int ask_gate(struct pf_branch *b, const struct pf_operation *op, const st
 }
 
 /* Does the head have records that pins need and the staged manifest has not? m->needed is filled for those who put them back. */
-static int find_missing(struct merging *m, struct pf_why *why)
+static int find_missing(struct merging *m)
 {
 	memset(m->needed, true, m->ours->n_records);
 	if (!is_missing(m))
 		return 0;
-	int r = find_needed(m->b, m->head, m->ours, m->needed, why);
+	int r = find_needed(m->b, m->head, m->ours, m->needed);
 	return r < 0 ? r : is_missing(m);
 }
 
@@ -224,7 +219,7 @@ static int carry(struct pf_branch *b, const struct pf_manifest *head, const stru
 		.adds = rewrite,
 		.needed = needed,
 	};
-	int missing = find_missing(&m, why);
+	int missing = find_missing(&m);
 	if (missing < 0 || (missing == 0 && !rewrite))
 		return missing;
 	r = pf_next_init_staged(x, pf_branch_store(b), head, staged, why);
