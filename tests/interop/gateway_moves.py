@@ -2,6 +2,7 @@
 right, and every row of the pinned version can be followed to the head by the table's records alone."""
 
 import contextlib
+import glob
 import json
 import os
 import subprocess
@@ -17,13 +18,20 @@ MAJOR = int(lance.__version__.split(".")[0])
 
 
 def cases():
-    for mode in ("eager", "deferred"):
-        for index in (None, "BTREE", "BITMAP"):
-            for deleted in (False, True):
-                yield (
-                    "%s, %s index, %s" % (mode, index or "no", "rows deleted" if deleted else "nothing deleted"),
-                    compacted, mode, index, deleted,
-                )
+    for mode in MODES:
+        for index in INDEXES:
+            # What is not indexed no release records where rows of it went: we do.
+            yield "%s, %s, rows deleted" % (mode, index or "no index"), compacted, mode, index
+    for first, second in ORDERS:
+        yield "one handle that compacts %s, writes, compacts %s and writes" % (first, second), handle, first, second
+        yield "rows that are moved twice, %s and %s" % (first, second), chain, first, second
+    yield "a pin that comes between plan and commit follows the rows", lagging
+    for index in INDEXES:
+        yield "stable row ids, %s" % (index or "no index"), stable, index
+    yield "a tagged history", tagged
+    yield "restored and overwritten", back
+    yield "a history that is dropped stays as long as a pin needs it", dropped
+    yield "what cannot be told is refused, and said why", unreadable
 
 
 # --- asked in the environment of the newest release -------------------------------------------------------------------
@@ -41,6 +49,8 @@ def direct(at, sources, tagged):
     head = lance.dataset(at)
     now = places(head, use_scalar_index=False)
     answer = {"rows": sorted(head.to_table(columns=["id"]).column("id").to_pylist()), "by index": [], "sources": {}}
+    answer["index"] = list(places(head, fast_search=True).items()) if head.list_indices() else []
+    answer["scan"] = list(now.items())
     for one in now:
         answer["by index"] += head.to_table(columns=["id"], filter="id = %d" % one).column("id").to_pylist()
     for source in sources:
@@ -66,7 +76,11 @@ if __name__ == "__main__":
     sys.exit()
 
 from gateway import check, gateway, rows
-from support import RELEASE, Skip, equal, pinctl, scratch
+from support import LONG, Skip, equal, pinctl, scratch
+
+MODES = ("eager", "deferred")
+INDEXES = (None, "BTREE", "BITMAP") if LONG else (None, "BTREE")
+ORDERS = [(a, b) for a in MODES for b in MODES] if LONG else [("deferred", "eager"), ("eager", "deferred")]
 
 
 @contextlib.contextmanager
@@ -93,11 +107,13 @@ def stamps(at):
     return [record["stamp"] for record in pinctl(at, "trim", "--json")["records"]]
 
 
-def verify(at, pin, sources, wanted):
+def verify(at, pin, sources, wanted, tagged=False):
     check(at, pin)
-    said = ask_directly(at, sources)
+    said = ask_directly(at, sources, tagged)
     equal(said["rows"], sorted(wanted), "rows")
     equal(sorted(said["by index"]), sorted(wanted), "rows found by the index")
+    scanned = dict(said["scan"])
+    equal(dict(said["index"]), {one: scanned[one] for one, _ in said["index"]}, "what the index alone finds")
     for source, found in said["sources"].items():
         assert found["rows"] > 0
         equal(found["wrong"], [], "rows of version %s that are not where its records say" % source)
@@ -107,10 +123,10 @@ def ids(at):
     return lance.dataset(at).to_table(columns=["id"]).column("id").to_pylist()
 
 
-def compacted(mode, index, deleted):
+def compacted(mode, index):
     if mode == "deferred" and MAJOR < 4:
         raise Skip("it defers nothing")
-    with pinned(index, deleted) as (at, pin):
+    with pinned(index) as (at, pin):
         with gateway(at):
             source = lance.dataset(at).version
             wanted = ids(at)
@@ -121,3 +137,178 @@ def compacted(mode, index, deleted):
             equal(sorted(ids(at)), sorted(wanted), "rows through the gateway")
             lance.write_dataset(rows(1000, 10), at, mode="append")
         verify(at, pin, [source], wanted + list(range(1000, 1010)))
+
+
+# --- one handle -------------------------------------------------------------------------------------------------------
+
+
+def handle(first, second):
+    """It knows of its own commits what it wrote, not what was published."""
+    with pinned(deleted=False) as (at, pin):
+        with gateway(at):
+            ds = lance.dataset(at)
+            source, wanted = ds.version, ids(at)
+            compact(ds, first)
+            wanted += range(5000, 5005)
+            ds.insert(rows(5000, 5))
+            equal(len(stamps(at)), 1, "records after an insert")
+            for i in range(3):
+                ds.insert(rows(6000 + i * 10, 10))
+                wanted += range(6000 + i * 10, 6010 + i * 10)
+            compact(ds, second)
+            ds.insert(rows(7000, 5))
+            wanted += range(7000, 7005)
+            found = stamps(at)
+            equal((len(found), found), (2, sorted(found)), "records")
+        verify(at, pin, [source], wanted)
+
+
+def drop(at):
+    lance.dataset(at).drop_index("__lance_frag_reuse")
+
+
+def dropped():
+    with pinned() as (at, pin):
+        with gateway(at):
+            source, wanted = lance.dataset(at).version, ids(at)
+            compact(lance.dataset(at), "deferred")
+            before = stamps(at)
+            drop(at)
+            equal(stamps(at), before, "records that a pin needs")
+        verify(at, pin, [source], wanted)
+
+
+def chain(first, second):
+    """The rows of the first compaction are moved again, by another handle."""
+    with pinned(deleted=False) as (at, pin):
+        with gateway(at):
+            sources, wanted = [lance.dataset(at).version], ids(at)
+            compact(lance.dataset(at), first, target_rows_per_fragment=100)
+            equal(len(lance.dataset(at).get_fragments()), 4, "fragments")
+            pinctl(at, "register", "+1h")
+            sources.append(lance.dataset(at).version)
+            compact(lance.dataset(at), second)
+            equal(len(lance.dataset(at).get_fragments()), 1, "fragments")
+            lance.write_dataset(rows(1000, 10), at, mode="append")
+            wanted += range(1000, 1010)
+        verify(at, pin, sources, wanted)
+
+
+# --- pins that come between planning and committing ------------------------------------------------------------------
+
+
+def lagging():
+    """Releases up to 13 stamp the version that was planned on, and a pin of a later one would not be followed."""
+    from lance.optimize import Compaction
+
+    with pinned(deleted=False) as (at, pin):
+        with gateway(at):
+            ds, wanted = lance.dataset(at), ids(at)
+            options = {"defer_index_remap": True}
+            plan = Compaction.plan(ds, options=options)
+            results = [task.execute(ds) for task in plan.tasks]
+            sources = [ds.version]
+            for i in range(2):
+                lance.write_dataset(rows(1000 + i, 1), at, mode="append")
+                wanted.append(1000 + i)
+                pinctl(at, "register", "+1h")
+                sources.append(lance.dataset(at).version - 1)
+            if MAJOR >= 8:
+                Compaction.commit(ds, results, options=options)
+            else:
+                Compaction.commit(ds, results)
+            equal(stamps(at), [lance.dataset(at).version - 1], "stamps")
+        verify(at, pin, sources, wanted)
+
+
+# --- row ids ----------------------------------------------------------------------------------------------------------
+
+
+def stable(index):
+    """There the ids of the rows are the record."""
+    with pinned(index, enable_stable_row_ids=True) as (at, pin):
+
+        def known(version):
+            table = lance.dataset(at, version=version).scanner(columns=["id"], with_row_id=True).to_table()
+            return dict(zip(table.column("id").to_pylist(), table.column("_rowid").to_pylist()))
+
+        with gateway(at):
+            source, wanted = lance.dataset(at).version, ids(at)
+            compact(lance.dataset(at))
+            assert len(lance.dataset(at).get_fragments()) < 8
+            lance.write_dataset(rows(1000, 10), at, mode="append")
+            wanted += range(1000, 1010)
+            head = lance.dataset(at).version
+        equal(sorted(ids(at)), sorted(wanted), "rows")
+        before, now = known(source), known(head)
+        equal({one: now[one] for one in before}, before, "row ids")
+        check(at, pin)
+
+
+# --- tagged -----------------------------------------------------------------------------------------------------------
+
+
+def tagged():
+    """A table whose history has transitions."""
+    if MAJOR < 14:
+        raise Skip("it does not write to such a table")
+    import fri
+
+    with pinned(deleted=False) as (at, pin):
+        fri.tag(at)
+        with gateway(at):
+            sources, wanted = [lance.dataset(at).version], ids(at)
+            pinctl(at, "register", "+1h")
+            ds = lance.dataset(at)
+            for target in (100, 200):
+                compact(ds, "deferred", target_rows_per_fragment=target)
+                ds.insert(rows(1000 * target, 10))
+                wanted += range(1000 * target, 1000 * target + 10)
+            equal(set(stamps(at)), {None}, "records are transitions")
+        verify(at, pin, sources, wanted, tagged=True)
+
+
+def back():
+    """Restore and overwrite have the history of the data that they bring back, or none."""
+    with pinned(deleted=False) as (at, pin):
+        with gateway(at):
+            source, wanted = lance.dataset(at).version, ids(at)
+            compact(lance.dataset(at), "deferred", target_rows_per_fragment=100)
+            middle = lance.dataset(at).version
+            compact(lance.dataset(at), "deferred")
+            equal(len(stamps(at)), 2, "records")
+            lance.dataset(at, version=middle).restore()
+            equal(len(stamps(at)), 1, "records of the restored version")
+            compact(lance.dataset(at), "deferred")
+            equal(len(stamps(at)), 2, "records")
+        verify(at, pin, [source], wanted)
+        with gateway(at):
+            lance.write_dataset(rows(0, 10), at, mode="overwrite")
+            equal(stamps(at), [], "records of new data")
+            check(at, pin)
+            equal(sorted(lance.dataset(at, version=source).to_table(columns=["id"]).column("id").to_pylist()), sorted(wanted), "pinned rows")
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+def unreadable():
+    """Nobody knows any more which rows were deleted from what was compacted."""
+    from lance.optimize import Compaction
+
+    with pinned(None) as (at, pin):
+        with gateway(at):
+            ds = lance.dataset(at)
+            results = [task.execute(ds) for task in Compaction.plan(ds, options={}).tasks]
+            for name in glob.glob(os.path.join(at, ".pinfs/table/_deletions/*")):
+                os.truncate(name, 10)
+            try:
+                Compaction.commit(ds, results)
+            except OSError as error:
+                assert "Structure needs cleaning" in str(error), error
+            else:
+                raise AssertionError("it was not refused")
+            with open(os.path.join(at, ".pinfs/last_status")) as status:
+                said = status.read()
+            assert all(word in said for word in ("version", "is not published", "_deletions/")), said
+            pinctl(at, "confirm", pin)
