@@ -129,8 +129,11 @@ static int judge(struct pf_cleanup *c, const struct pf_policy *policy, struct pf
 	struct pf_survey *s = c->line->survey;
 
 	int r = pf_lines_needs(c->l, c->line, &c->needs);
-	/* Windows are only as good as their files. Once is enough: nothing that a window needs is touched. */
-	if (r == 0 && policy && s->pins.n > c->o.n_released)
+	/*
+	 * Windows are only as good as their files, and so is the head of a clone, whose files are others'. Once is enough: nothing that they need is
+	 * touched.
+	 */
+	if (r == 0 && policy && (s->pins.n > c->o.n_released || s->n_bases > 1))
 		r = pf_survey_measure(s, NULL, why);
 	if (r == 0)
 		r = pf_retention_new(&(struct pf_retention_input){ .survey = s,

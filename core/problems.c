@@ -142,13 +142,14 @@ static bool is_gap(const struct pf_survey *s, const struct pf_surveyed_file *f)
 	return false;
 }
 
-/* A file in a window that is not there, or is not as long as its manifest says. */
+/* A file in a window that is not there, or is not as long as its manifest says; or one of the head that somebody else removed from where it is shared. */
 static int check_file(struct search *s, size_t i)
 {
 	const struct pf_surveyed_file *f = &s->r->in.survey->files[i];
+	bool pinned = s->r->files[i] & PF_KEPT_PIN;
 	_cleanup_(pf_freep) char *where = NULL;
 
-	if (!(s->r->files[i] & PF_KEPT_PIN))
+	if (!pinned && !(f->base && (s->r->files[i] & PF_KEPT_HEAD)))
 		return 0;
 	bool missing = !f->optional && (f->presence == PF_MISSING || (f->is_dir && f->n_files == 0));
 	/* A directory may have more in it than anybody named. */
@@ -160,6 +161,8 @@ static int check_file(struct search *s, size_t i)
 	const char *base = s->r->in.survey->bases[f->base].where;
 	if (asprintf(&where, "%s%s%s", base, base[0] ? "/" : "", f->path) < 0)
 		return where = NULL, -ENOMEM;
+	if (!pinned)
+		return missing ? add(s, s->r->in.survey->head->version, where, NULL, 0, "%s is missing", where) : 0;
 	/* The first version of a window that refers to it. */
 	uint64_t first = s->r->pins[0]->source_version;
 	for (uint32_t k = 0; k < f->n_iv; k++) {

@@ -104,7 +104,10 @@ struct pf_pin_usage {
 /* One for each pin, in the order of survey->pins, released ones left out; room for survey->pins.n. How many in *n. 0 or -ENOMEM. */
 int pf_retention_usage(const struct pf_retention *r, struct pf_pin_usage *out, size_t *n);
 
-/* What speaks against destructive work: a source that is not what its pin says, a version missing in a window, gaps, files that are not there or too short. */
+/*
+ * What speaks against destructive work: a source that is not what its pin says, a version missing in a window, gaps, files that are not there or too
+ * short; and files of the head that are elsewhere and missing, whoever has pins.
+ */
 struct pf_problem {
 	uint64_t version;		  /* 0: not of one version */
 	const char *file;		  /* in the store, or the URI of a base and the path there */

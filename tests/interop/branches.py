@@ -27,6 +27,7 @@ def cases():
     yield "what Lance says no to, pinctl does, and what it does, pinctl does, when branches are deleted", deletion
     yield "an old branch has a child", old_branch
     yield "Lance's own cleanup protects what a branch of pinctl's needs", protected
+    yield "pinctl's cleanup of main and of a branch leaves the other's files", each_its_own
     for kind in ("plain", "with branches"):
         yield "Lance writes to a copy, cleans it, and the table does not notice: %s" % kind, copied, kind
     yield "restore, by Lance on a copy and by pinctl", restored
@@ -286,6 +287,31 @@ def protected():
             [len(files(twins.theirs + "/" + below)) for below in ("data", "_versions", "_deletions")],
             "what Lance's cleanup left",
         )
+
+
+# cases-open B22
+def each_its_own():
+    with scratch() as folder:
+        at = os.path.join(folder, "t.lance")
+        lance.write_dataset(rows(1, 2), at)
+        lance.write_dataset(rows(3, 1), at, mode="append")
+        branch = lance.dataset(at).create_branch("dev", 2)
+        lance.write_dataset(rows(4, 1), branch, mode="append")
+        lance.dataset(at).delete("true")
+        lance.write_dataset(rows(10, 2), at, mode="overwrite")
+        own = lambda below: {name for name in files(at) if name.startswith("tree/") == below}
+        counts = lambda: [
+            lance.dataset(at).checkout_version(("dev", None)).to_table().num_rows,
+            lance.dataset(at).to_table().num_rows,
+        ]
+        before = own(True)
+        pinctl(at, "cleanup", "--retain", "1", "--delete-unverified", "--apply")
+        equal(own(True), before, "files of the branch after main was cleaned")
+        equal(counts(), [4, 2], "rows of the branch and of main")
+        before = own(False)
+        pinctl(at, "cleanup", "--retain", "1", "--delete-unverified", "--apply", branch="dev")
+        equal(own(False), before, "files of main after the branch was cleaned")
+        equal(counts(), [4, 2], "rows of the branch and of main")
 
 
 def written():

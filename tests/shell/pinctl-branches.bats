@@ -123,6 +123,31 @@ load pinctl_lib
 	got 0 branch delete a
 }
 
+# cases-open A01
+@test "every tag into a branch keeps it, forced or not, whatever version it names; tags elsewhere do not" {
+	use_pinned
+	pinctl branch create dev 2>/dev/null
+	pinctl tag create on-main
+	pinctl tag create keep-1 dev
+	pinctl -b dev register +2h --id "$id2" --no-guard 2>/dev/null
+	pinctl -b dev release "$id2" 2>/dev/null
+	pinctl tag create keep-2 dev
+	local before
+	before=$(tree)
+	for force in '' --force; do
+		got 4 branch delete dev $force
+		one_sentence
+		[[ $stderr == *"tags: keep-1, keep-2"* && $stderr != *on-main* ]]
+	done
+	[ "$(tree)" = "$before" ]
+	pinctl tag delete keep-1
+	got 4 branch delete dev
+	pinctl tag delete keep-2
+	got 0 branch delete dev
+	got 0 tag ls
+	[[ $output == on-main* ]]
+}
+
 @test "a directory without a ref is looked into, and removed by force alone" {
 	use_pinned
 	pinctl branch create dev 2>/dev/null
@@ -143,18 +168,40 @@ load pinctl_lib
 }
 
 # cases-open A03
-@test "a branch whose ref is stored as a nested path is deleted like any other" {
-	use plain
-	pinctl branch create feat/x
-	mkdir "$PINFS_DATASET/_refs/branches/feat"
-	mv "$PINFS_DATASET/_refs/branches/feat%2Fx.json" "$PINFS_DATASET/_refs/branches/feat/x.json"
-	got 1 branch create feat/x
-	got 0 branch create kid --from feat/x
-	got 4 branch delete feat/x
-	got 0 branch delete kid
-	got 0 branch delete feat/x
-	[ ! -e "$PINFS_DATASET/_refs/branches/feat/x.json" ]
-	[ ! -e "$PINFS_DATASET/tree/feat" ]
+@test "a branch in either layout of its ref is listed, pinned, retained for and deleted like any other" {
+	local layout
+	for layout in file folder; do
+		use plain
+		pinctl enable --apply 2>/dev/null
+		pinctl branch create feat/x --from 2 2>/dev/null
+		if [[ $layout == folder ]]; then
+			mkdir "$PINFS_DATASET/_refs/branches/feat"
+			mv "$PINFS_DATASET/_refs/branches/feat%2Fx.json" "$PINFS_DATASET/_refs/branches/feat/x.json"
+		fi
+		got 0 branch ls --json
+		[ "$(jq -c '[.[].name]' <<<"$output")" = '["main","feat/x"]' ]
+		got 1 branch create feat/x
+		got 0 -b feat/x enable --apply
+		got 0 -b feat/x register +2h --id "$id2"
+		got 0 -b feat/x confirm "$id2"
+		# Main keeps the version that it was made of, for its sake.
+		got 0 snapshots --reasons
+		grep -q $'^2\t.*\tbranch:feat/x$' <<<"$output"
+		got 0 cleanup --retain 1 --apply
+		got 0 -b feat/x check
+		got 4 branch delete feat/x --force
+		[[ $stderr == *"$id2"* ]]
+		got 0 branch create kid --from feat/x
+		got 0 -b feat/x release "$id2"
+		got 4 branch delete feat/x
+		[[ $stderr == *"branches made from it: kid"* ]]
+		got 0 branch delete kid
+		got 0 branch delete feat/x
+		[ ! -e "$PINFS_DATASET/tree/feat" ]
+		got 0 branch ls --json
+		[ "$(jq -c '[.[].name]' <<<"$output")" = '["main"]' ]
+		rm -r "$PINFS_DATASET"
+	done
 }
 
 # cases-open A24
@@ -204,14 +251,34 @@ load pinctl_lib
 }
 
 # cases-open A33
-@test "a clone whose source was cleaned says what is missing, and nothing is deleted there" {
+@test "a clone whose source was cleaned says what is missing, and nothing is deleted here or there" {
 	use_pinned
-	local clone=$BATS_TEST_TMPDIR/clone.lance
+	local clone=$BATS_TEST_TMPDIR/clone.lance source=$PINFS_DATASET here there
 	pinctl clone "$clone" 2>/dev/null
-	pinctl -d "$clone" register +2h 2>/dev/null
-	rm "$PINFS_DATASET"/data/*.lance
-	got 4 -d "$clone" cleanup --retain 1 --apply
-	[[ $stderr == *"/data/"*".lance"* ]]
+	PINFS_DATASET=$clone
+	got 0 ls
+	[ -z "$output" ]
+	pinctl register +2h --id "$id2" 2>/dev/null
+	pinctl release "$id2" 2>/dev/null
+	[ "$(pinctl status --json | jq .pins_enabled)" = true ]
+	# What it shares with its source is not its own to delete.
+	there=$(cd "$source" && find . -type f | sort)
+	got 0 cleanup --retain 1 --delete-unverified --apply
+	[ "$(cd "$source" && find . -type f | sort)" = "$there" ]
+	pinctl register +2h --id "$id2" 2>/dev/null
+	rm "$source"/data/*.lance
+	here=$(tree)
+	there=$(cd "$source" && find . -type f | sort)
+	got 4 cleanup --retain 1 --delete-unverified --apply
+	[[ $stderr == *"$source/data/"*".lance is missing; it is needed by pin $id2"* ]]
+	[ "$(tree)" = "$here" ]
+	[ "$(cd "$source" && find . -type f | sort)" = "$there" ]
+	# Without a pin there is still the head.
+	pinctl release "$id2" 2>/dev/null
+	here=$(tree)
+	got 4 cleanup --retain 1 --delete-unverified --apply
+	[[ $stderr == *"$source/data/"*".lance is missing" ]]
+	[ "$(tree)" = "$here" ]
 }
 
 @test "a copy has every version, and neither pins nor bit 19 anywhere" {

@@ -343,7 +343,9 @@ static void test_names(void **state)
 	assert_found(&a, "/other place/data/on base.lance", "data/on base.lance", NULL);
 	assert_found(&a, "s3://bucket/x/far.lance", "far.lance", NULL);
 	assert_null(pf_explain_unknown_files(a.e));
-	assert_int_equal(pf_explain_blocked(a.e, &why), 0);
+	/* Pins or not: what the head shares with others is gone there (A33). */
+	assert_int_equal(pf_explain_blocked(a.e, &why), -EBUSY);
+	assert_string_equal(why.text, "version 1: /other place/data/on base.lance is missing");
 	close_account(&a);
 }
 
