@@ -36,7 +36,7 @@ def killed(make, on_storage):
             else:
                 equal(done.status, 0, "status without a kill at call %d (%s)" % (number, done))
             try:
-                landed = deed.look(done.status == 0 or bool(done.out))
+                landed = deed.look(deed.told(done))
                 # Between two changes Lance sees nothing new.
                 deed.finish(landed, ask=names[number - 1] in WRITES if LONG else kills % 4 == 0)
             except AssertionError as error:

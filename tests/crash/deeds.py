@@ -11,7 +11,7 @@ import struct
 
 import table
 from operation import put
-from world import BLOCKED, DONE, FAILED, FIXTURE, Lance, equal, must, new_id, new_table, pinctl
+from world import BLOCKED, DONE, FAILED, FIXTURE, Lance, Skip, equal, must, new_id, new_table, pinctl
 
 FRI = os.path.join(os.path.dirname(FIXTURE), "fri.lance")
 # Fields of Lance's messages.
@@ -179,6 +179,14 @@ class Deed:
         landed = self.landed()
         assert landed or not acknowledged, "it was acknowledged and has not happened"
         return landed
+
+    def told(self, done):
+        """Whether pinctl has acknowledged it."""
+        return done.status == DONE or bool(done.out)
+
+    def admits(self, done):
+        """Whether what failed says that it has happened all the same."""
+        return False
 
     def again(self, landed):
         """The same words again end it."""
@@ -528,6 +536,9 @@ class BranchDelete(Branch):
         done = pinctl(self.at, *self.words, "--force")
         assert done.status == DONE or "no branch" in done.err, done
 
+    def admits(self, done):
+        return "is deleted, but" in done.err
+
     def check_end(self):
         assert not os.path.exists(self.at + "/tree/dev"), "something is left of the branch"
 
@@ -613,5 +624,44 @@ class Copy(Clone):
         self.words = ["copy", self.to]
 
 
+class FromCopy(Deed):
+    """Two appends of Lance's on a copy, each of which is committed by itself."""
+
+    name, stride = "commit --from-copy", 3
+
+    def prepare(self):
+        if not lance.process:
+            raise Skip("there is no Lance to write to a copy")
+        copy = self.home + "/other.lance"
+        must(pinctl(self.at, "copy", copy))
+        for _ in range(2):
+            lance.ask("append", copy)
+        self.made = [fragment.path for fragment in Manifest(copy).fragments]
+        self.words = ["commit", "--from-copy", copy]
+
+    def expect(self):
+        self.after = dict(self.before, files=self.made)
+        equal((self.made[:-2], len(set(self.made))), (self.before["files"], len(self.made)), "files of the copy")
+
+    def done(self):
+        return table.head(self.at) - self.head.version
+
+    def main(self):
+        head, done = table.Table(self.at).head, self.done()
+        assert 0 <= done <= 2, done
+        equal(head.pins, self.head.pins, "pins")
+        equal(Manifest(self.at).says(), dict(self.after, files=self.made[: len(self.made) - 2 + done]), "the head")
+        return done == 2
+
+    def told(self, done):
+        return done.status == DONE or done.out.count("committed") == 2
+
+    def admits(self, done):
+        return "of the copy are in: its versions up to %d," % (self.head.version + 2) in done.err
+
+    def finish(self, landed, ask=True):
+        super().finish(landed, ask and self.done() != 1)
+
+
 COMMITS = (Append, Delete, Update, Overwrite, Configure, DropIndex, Rewrite, LongRewrite)
-DEEDS = (*COMMITS, Trim, Restore, BranchCreate, BranchDelete, BranchForce, TagCreate, TagDelete, Clone, Copy)
+DEEDS = (*COMMITS, Trim, Restore, BranchCreate, BranchDelete, BranchForce, TagCreate, TagDelete, Clone, Copy, FromCopy)
