@@ -376,6 +376,19 @@ static void a_copy_with_another_stamp_is_out_of_date(void **state)
 	want_history(st, &v, "Append n21:x", true, CHAIN);
 }
 
+/* And is no reason for the record to go that the head has of it, needed or not. */
+static void a_copy_stands_for_its_record(void **state)
+{
+	static const struct recorded head = {
+		.version = 5, .fragments = "19:10 20:10", .pins = "c", .history = "L2 1:10 > 19:10; L4 2:10 > 20:10"
+	};
+	static const struct recorded v = { .version = 6, .fragments = "19:10 20:10", .history = "L1 1:10 > 19:10" };
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(chain, 4);
+
+	recorded_put(st, &head);
+	want_history(st, &v, "Append n21:x", true, CHAIN);
+}
+
 /* A trim may take what no pin needs. */
 static void what_no_pin_needs_may_go(void **state)
 {
@@ -566,6 +579,7 @@ int main(void)
 		cmocka_unit_test(dropped_records_are_put_back),
 		cmocka_unit_test(what_is_whole_stays),
 		cmocka_unit_test(a_copy_with_another_stamp_is_out_of_date),
+		cmocka_unit_test(a_copy_stands_for_its_record),
 		cmocka_unit_test(what_no_pin_needs_may_go),
 		cmocka_unit_test(without_a_source_all_is_needed),
 		cmocka_unit_test(a_tagged_history_brings_its_flag),
