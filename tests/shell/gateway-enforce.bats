@@ -229,7 +229,8 @@ new_pin_on() {
 	# What is linked is the link.
 	no EPERM 'replaced|second names|not published' link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8"
 	same "$(head_version)" 7
-	rm "$TABLE/data/link" "$TABLE/data/away" "$TABLE/_versions/$V8#1"
+	no EBUSY 'within the hour' unlink "$TABLE/data/link"
+	rm "$TABLE/_versions/$V8#1"
 	same "$(cat "$DIR/secret")" secret
 	same "$(ls "$DIR/outside")" "$V8#1"
 	stop
@@ -283,7 +284,7 @@ new_pin_on() {
 	cmp "$DIR/real" "$DIR/next"
 	same "$(stat -c %h "$DIR/real")" 1
 	same "$(head_version)" 7
-	rm -f "$TABLE/data/swap" "$TABLE/data/swapped" "$TABLE/_versions/$V8#1"
+	rm -f "$real/data/swap" "$real/_versions/$V8#1"
 	window_whole
 	stop
 }
