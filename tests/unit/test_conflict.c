@@ -158,7 +158,7 @@ static void refinements(void **state)
 		{ "CreateIndex nx:0:-", "Rewrite g2,3", 'R' },
 		{ "CreateIndex rx", "Rewrite g2,3", '.' },
 		{ "CreateIndex nx:0:1", "Update u1 f0 i", '.' }, /* its coverage shrinks instead */
-		{ "Rewrite g2,3", "CreateIndex nx:0:1,2", 'R' },
+		{ "Rewrite g2,3", "CreateIndex nx:0:1,2", 'R' }, /* A26: what it covers in part */
 		{ "Rewrite g2,3", "CreateIndex nx:0:1", '.' },
 		{ "Rewrite g2,3", "CreateIndex nx:0:-", 'R' },
 		{ "Rewrite g2,3", "CreateIndex rx", '.' },
