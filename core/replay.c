@@ -26,6 +26,7 @@ struct pf_replay {
 	struct pf_seen seen; /* of the table; its versions are ours */
 	size_t cap_seen;
 	bool skip_indices;
+	bool all; /* are in: there is nothing to look for any more */
 };
 
 void pf_replay_free(struct pf_replay *r)
@@ -559,8 +560,8 @@ int pf_replay_next(struct pf_replay *r, bool dry_run, struct pf_replay_version *
 	_cleanup_(step_release) struct step s = { 0 };
 	struct pf_work_result result = { 0 };
 
-	int e = catch_up(r, why);
-	if (e < 0 || r->next == r->n)
+	int e = r->all ? 0 : catch_up(r, why);
+	if (e < 0 || r->all || r->next == r->n)
 		return e;
 	struct pf_replay_version *v = &r->v[r->next];
 	*out = *v;
@@ -583,5 +584,6 @@ int pf_replay_next(struct pf_replay *r, bool dry_run, struct pf_replay_version *
 	/* It is taken in like what others commit, the next time. */
 	out->as = result.version;
 	out->state = dry_run ? PF_REPLAY_PENDING : PF_REPLAY_LANDED;
+	r->all = !dry_run && r->next + 1 == r->n;
 	return 1;
 }

@@ -150,7 +150,7 @@ static struct pf_work begin(const struct input *in)
 	return (struct pf_work){ .operation = &in->operation, .moved = &in->moved, .records = in->moved.n > 0 };
 }
 
-static void advise(struct ctl *c, const char *option, const char *file)
+void ctl_advise(struct ctl *c, const char *option, const char *file)
 {
 	_cleanup_(pf_buf_release) struct pf_buf command = PF_BUF_INIT;
 
@@ -167,7 +167,7 @@ void ctl_advise_commit(struct ctl *c, const struct pf_operation *o)
 
 	if (pf_txn_file_name(pf_branch_dir(c->branch), o->read_version, o->uuid, &name) == 0 &&
 	    pf_buf_addf(&file, "%s/%s", c->store->at, name) == 0)
-		advise(c, "transaction", pf_buf_str(&file));
+		ctl_advise(c, "transaction", pf_buf_str(&file));
 }
 
 /* A transaction does not say which rows a compaction moved: its results do, so those are to be given again. */
@@ -175,7 +175,7 @@ static void advise_rewrite(struct ctl *c, const char *file)
 {
 	_cleanup_(pf_freep) char *path = realpath(file, NULL);
 
-	advise(c, "rewrite", path);
+	ctl_advise(c, "rewrite", path);
 }
 
 /* `rewrite`: the file of a compaction's results, NULL: it is something else. */

@@ -11,6 +11,7 @@ struct replaying {
 	struct pf_replay *replay;
 	struct progress progress;
 	struct json_list list;
+	const char *dir; /* of the copy */
 	const struct pf_replay_version *v;
 	size_t n, before;	 /* how many were in before this run */
 	uint64_t made, last, as; /* what is in: up to this version of the copy, as that one of the table */
@@ -69,6 +70,8 @@ static int stopped(struct replaying *x, int err, const struct pf_replay_version 
 		pf_why_prefix(why, err, "version %" PRIu64 " of the copy, %s", v->version,
 			      pf_txn_operation_name(v->operation, unused));
 	int status = ctl_fail(err, why);
+	if (err == -EINPROGRESS)
+		ctl_advise(x->c, "from-copy", x->dir);
 	if (x->last > x->made)
 		ctl_say("of the copy are in: its versions up to %" PRIu64 ", the last as version %" PRIu64
 			"; the same command goes on behind them",
@@ -137,6 +140,7 @@ int commit_copy(struct ctl *c, const struct args *a)
 	if (r < 0)
 		return ctl_fail(r, &why);
 	x.replay = replay;
+	x.dir = st->at;
 	x.v = pf_replay_versions(replay, &x.n, &x.made);
 	progress_open(&x.progress);
 	int status = replay_all(&x, &why);

@@ -214,6 +214,8 @@ int cmd_watch(struct ctl *c, const struct args *a);
 int cmd_run(struct ctl *c, const struct args *a);
 /* cmd_commit.c: say the command that settles an unknown outcome: the transaction is in its place, and committing it again is safe. */
 struct pf_operation;
+/* The same for another form of commit; file NULL: nothing is said. */
+void ctl_advise(struct ctl *c, const char *option, const char *file);
 void ctl_advise_commit(struct ctl *c, const struct pf_operation *o);
 
 /* cmd_commit_copy.c: commit --from-copy. */
