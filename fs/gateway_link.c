@@ -1,7 +1,8 @@
 /*
  * The commit of a client that knows nothing of pins: it links its staged manifest to the name of the next version. What is published is that manifest with
- * pins and bit 19 of the version before, by the one publication of core (publish.h), so that nothing else of it changes and a race is lost as
- * everybody's. The answer is EEXIST only if the version exists: for anything else Lance would try again, some releases for ever.
+ * pins and bit 19 of the version before and the records of moved rows that pins follow (core/carry.h), by the one publication of core (publish.h), so that
+ * nothing else of it changes and a race is lost as everybody's. The answer is EEXIST only if the version exists: for anything else Lance would try again, some
+ * releases for ever.
  */
 #include "gateway_node.h"
 
