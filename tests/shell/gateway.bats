@@ -65,6 +65,27 @@ bytes_that_differ() {
 	has "$(pinctl -d "$TABLE" snapshots)" "^.*$(pinctl -d "$TABLE" snapshots | tail -n 1 | cut -f 1)"
 }
 
+@test "a staged manifest with bit 19 is of a writer that knows pins: checked and published" {
+	cp -R "$TABLE" "$DIR/knows"
+	pinctl -d "$DIR/knows" renew "$ID" 2199-01-01T00:00:00Z
+	# Another history: without the pin, and with one of its own.
+	cp -R "$TABLE" "$DIR/other"
+	rm "$DIR/other/_versions/$V7"
+	mine=$(pinctl -d "$DIR/other" register "$T")
+	pinctl -d "$DIR/other" renew "$mine" 2199-01-01T00:00:00Z
+	open_gateway
+	cp -n "$DIR/knows/_transactions"/7-*.txn "$TABLE/_transactions"
+	cp -n "$DIR/other/_transactions"/7-*.txn "$TABLE/_transactions"
+	cp "$DIR/other/_versions/$V8" "$TABLE/_versions/$V8#1"
+	no EPERM "$mine" link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8"
+	cp "$DIR/knows/_versions/$V8" "$TABLE/_versions/$V8#2"
+	same "$(call link "$TABLE/_versions/$V8#2" "$TABLE/_versions/$V8")" None
+	has "$(pinctl -d "$TABLE" show "$ID")" 2199-01-01
+	window_whole
+	stop
+	window_whole
+}
+
 @test "EEXIST is the answer only where the version exists" {
 	open_gateway
 	stage "$V8#1"
