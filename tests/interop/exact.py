@@ -606,9 +606,13 @@ def chance_rows(chance):
     return rows(chance.randrange(1000, 100000), chance.randrange(1, 25))
 
 
+def is_one_of(ids):
+    return "id in (%s)" % ", ".join(map(str, ids or [-1]))
+
+
 def some_ids(chance, at):
     ids = lance.dataset(at).to_table(columns=["id"])["id"].to_pylist()
-    return "id in (%s)" % ", ".join(map(str, chance.sample(ids, min(len(ids), chance.randrange(1, 4)))))
+    return is_one_of(chance.sample(ids, min(len(ids), chance.randrange(1, 4))))
 
 
 def columns_of(at):
@@ -625,8 +629,7 @@ def chance_delete(chance, at):
 
 def chance_delete_fragment(chance, at):
     fragment = chance.choice(lance.dataset(at).get_fragments())
-    ids = fragment.to_table(columns=["id"])["id"].to_pylist()
-    lance.dataset(at).delete("id in (%s)" % ", ".join(map(str, ids)))
+    lance.dataset(at).delete(is_one_of(fragment.to_table(columns=["id"])["id"].to_pylist()))
 
 
 def chance_update(chance, at):
@@ -663,7 +666,7 @@ def chance_merge_insert(chance, at):
 
 def chance_index(chance, at):
     column = chance.choice(["n", "s", "id"])
-    kind = chance.choice(["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"])
+    kind = chance.choice(["BTREE", "BITMAP", "ZONEMAP", "BLOOMFILTER"] + (["INVERTED", "NGRAM"] if column == "s" else []))
     lance.dataset(at).create_scalar_index(column, kind, name="%s_%s" % (column, kind.lower()), replace=True)
 
 
@@ -748,6 +751,8 @@ class Chain:
         shutil.copytree(self.twins.copy, at)
         head = lance.dataset(at).version
         (operation,) = self.chance.choices(list(OPERATIONS), OPERATIONS.values())
+        if not lance.dataset(at).get_fragments():
+            operation = chance_append
         operation(self.chance, at)
         done = lance.dataset(at)
         if done.version != head + 1:
