@@ -3,8 +3,9 @@ kill -9 at every call of what pinctl does to a table beside pins: it is done who
 the same rows, and the same command again ends it.
 """
 
-from deeds import DEEDS, lance
+from deeds import DEEDS
 from operation import WRITES
+from version import lance
 from world import LONG, calls_of, equal, scratch, stepped
 
 KILLED = 128 + 9

@@ -7,8 +7,9 @@ import errno
 import re
 import shlex
 
-from deeds import DEEDS, lance
+from deeds import DEEDS
 from operation import WRITES
+from version import lance
 from world import (
     AGAIN, BLOCKED, DAMAGED, DONE, FAILED, LONG, PINCTL, UNKNOWN, calls_of, equal, pinctl, run, scratch, stepped
 )  # fmt: skip

@@ -7,9 +7,10 @@ import os
 import subprocess
 
 import table
-from deeds import CONFIGURE, Append, Delete, Manifest, Restore, Rewrite, Trim, Update, followed, lance, of_file
+from deeds import CONFIGURE, Append, Delete, Restore, Rewrite, Trim, Update
 from failures import settle
 from operation import put
+from version import Manifest, followed, lance, of_file
 from world import (
     AGAIN, CANNOT, DONE, ENVIRONMENT, FIXTURE, PINCTL, STEPPER, UNKNOWN, Done, Skip, calls_of, equal, must, new_id, pinctl, scratch, stepped, until
 )  # fmt: skip

@@ -10,7 +10,8 @@ import shutil
 import threading
 
 import table
-from deeds import Manifest, Trim, as_json, followed, lance, result_json, stamp
+from deeds import Trim
+from version import Manifest, as_json, followed, lance, result_json, stamp
 from world import AGAIN, DONE, LONG, equal, must, new_id, pinctl, scratch
 
 # Of each who has a part.
