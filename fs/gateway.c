@@ -108,6 +108,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->want |= conn->capable & (FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE | FUSE_CAP_POSIX_ACL);
 	/* Lance links manifests whose pages the kernel would still have: what is published must have arrived. */
 	conn->want &= ~(unsigned)FUSE_CAP_WRITEBACK_CACHE;
+	gate_pass_init(userdata, conn);
 	fs_ready(userdata);
 }
 

@@ -21,12 +21,14 @@ struct gate_nodes {
 	pthread_mutex_t lock;
 	struct gate_node **by_number, **by_file; /* hash tables of one size */
 	size_t n, n_buckets;
-	uint64_t last; /* number given out */
+	uint64_t last;		  /* number given out */
+	struct gate_pass *passed; /* nobody has these open any more (gateway_pass.c) */
 };
 
 struct fs_gateway {
 	bool on;
-	int root; /* the table's directory */
+	int root;    /* the table's directory */
+	bool passes; /* the kernel may read files itself */
 	/* To write: somebody publishes, and what the version names is there. To read: somebody removes what no version names. */
 	pthread_rwlock_t files;
 	struct gate_nodes nodes;

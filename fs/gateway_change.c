@@ -114,6 +114,7 @@ void gate_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t 
 		return;
 	}
 	fi->direct_io = gate_is_direct(fi->flags);
+	gate_pass_open(req, f, false, fi); /* it is new: nobody reads it yet */
 	fi->fh = (uintptr_t)f;
 	if (fuse_reply_create(req, &e, fi) < 0) {
 		gate_file_free(fs, f);

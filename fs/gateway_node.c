@@ -73,6 +73,7 @@ void gate_nodes_release(struct gate_nodes *l)
 			next = e->next;
 			for (struct gate_file *f = e->open, *after; f; f = after) {
 				after = f->next;
+				gate_pass_leave(l, f);
 				close(f->fd);
 				fs_names_release(&f->names);
 				free(f);
@@ -80,6 +81,7 @@ void gate_nodes_release(struct gate_nodes *l)
 			free(e->path);
 			free(e);
 		}
+	gate_pass_release(l);
 	free(l->by_number);
 	free(l->by_file);
 	pthread_mutex_destroy(&l->lock);
@@ -318,7 +320,7 @@ struct gate_file *gate_file_new(struct fs *fs, fuse_ino_t ino, int fd)
 	struct gate_node *e = find(l, ino);
 	if (e) {
 		f->next = e->open;
-		f->link = &e->open;
+		f->link = f->all = &e->open;
 		if (f->next)
 			f->next->link = &f->next;
 		e->open = f;
@@ -332,6 +334,7 @@ void gate_file_free(struct fs *fs, struct gate_file *f)
 	struct gate_nodes *l = &fs->gateway.nodes;
 
 	pthread_mutex_lock(&l->lock);
+	gate_pass_leave(l, f);
 	if (f->link) {
 		*f->link = f->next;
 		if (f->next)

@@ -31,10 +31,15 @@ struct gate_view {
 	struct pf_mask mask;
 };
 
+/* Does the kernel keep pages of an open file? Of one node it wants all opens alike. */
+enum gate_io { GATE_IO_OPENING, GATE_IO_CACHED, GATE_IO_UNCACHED };
+
 /* An open file or directory: fi->fh. */
 struct gate_file {
-	struct gate_file *next, **link; /* of its node */
+	struct gate_file *next, **link, **all; /* of its node, which is there as long as one is open */
 	int fd;
+	enum gate_io io;
+	struct gate_pass *pass; /* NULL: its bytes come from us */
 	struct gate_view view;
 	struct fs_names names; /* of a directory */
 };
@@ -78,6 +83,22 @@ void gate_set_view(struct fs *fs, fuse_ino_t ino, const struct gate_view *view);
 struct gate_file *gate_file_new(struct fs *fs, fuse_ino_t ino, int fd);
 void gate_file_free(struct fs *fs, struct gate_file *f);
 int gate_fstat(struct fs *fs, fuse_ino_t ino, struct stat *out);
+
+/*
+ * gateway_pass.c: the kernel reads files itself, past the daemon, where it can (passthrough: libfuse 3.17, Linux 6.9, root); what is seen is the same. Where
+ * libfuse cannot, these do nothing.
+ */
+void gate_pass_init(struct fs *fs, struct fuse_conn_info *conn);
+/*
+ * Of f, which is about to be opened as *fi says: who reads it? may_pass: it is not written to, and nothing of it is to be changed on the way. 0, or -ETXTBSY: the
+ * kernel reads it itself for others, and cannot let it be written to with a mapping meanwhile.
+ */
+int gate_pass_open(fuse_req_t req, struct gate_file *f, bool may_pass, struct fuse_file_info *fi);
+/* f is closed; called locked. */
+void gate_pass_leave(struct gate_nodes *l, struct gate_file *f);
+/* Tell the kernel what nobody has open. */
+void gate_pass_close(fuse_req_t req);
+void gate_pass_release(struct gate_nodes *l);
 
 /* openat2 from the root: no link is followed, nothing leads out. A file descriptor or -errno. */
 int gate_open(struct fs *fs, const char *path, int flags);

@@ -357,8 +357,13 @@ void gate_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fi->keep_cache = at.name.cls == GATE_MANIFEST || at.name.cls == GATE_OTHER;
 	fi->direct_io = gate_is_direct(fi->flags);
 	fi->fh = (uintptr_t)f;
-	if (fuse_reply_open(req, fi) < 0)
+	int r = gate_pass_open(req, f, at.name.cls == GATE_OTHER && (fi->flags & O_ACCMODE) == O_RDONLY, fi);
+	if (r < 0) {
 		gate_file_free(fs, f);
+		fuse_reply_err(req, -r);
+	} else if (fuse_reply_open(req, fi) < 0) {
+		gate_file_free(fs, f);
+	}
 }
 
 static void read_masked(fuse_req_t req, const struct gate_file *f, size_t size, off_t off)
@@ -404,6 +409,7 @@ void gate_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct
 void gate_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	gate_file_free(fs_of(req), (struct gate_file *)(uintptr_t)fi->fh);
+	gate_pass_close(req);
 	fuse_reply_err(req, 0);
 }
 
