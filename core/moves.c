@@ -136,7 +136,7 @@ static int read_sources(struct reading *k, const struct pf_rewrite_group *g, str
 		return -ENOMEM;
 	for (size_t i = 0; i < g->from.n; i++) {
 		_cleanup_(held_release) struct held h = { .bytes = PF_BUF_INIT };
-		uint64_t deleted;
+		uint64_t deleted = 0;
 		int r = hold_source(k, &g->from.v[i], &h);
 		if (r == 0)
 			r = count_deleted(k, &h.f, &deleted);
