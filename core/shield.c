@@ -136,6 +136,9 @@ static int check_as(const struct pf_shield *s, const struct guard *of, const cha
 
 int pf_shield_check(const struct pf_shield *s, const char *path, bool *known, struct pf_why *why)
 {
+	/* Of a branch without a ref nobody commits anything. */
+	bool in_line = strncmp(path, "tree/", 5) != 0;
+
 	*known = !s->enabled;
 	if (!s->enabled)
 		return 0;
@@ -144,10 +147,12 @@ int pf_shield_check(const struct pf_shield *s, const char *path, bool *known, st
 		const struct guard *g = &s->v[i];
 		if (!g->kept || strncmp(path, g->dir, strlen(g->dir)) != 0)
 			continue;
+		in_line |= g->dir[0] != '\0';
 		int r = check_as(s, g, path, known, why);
 		if (r < 0)
 			return r;
 	}
+	*known |= !in_line;
 	if (s->unknown)
 		return pf_why_set(why, -EBUSY, "what pins need cannot be told, so nothing is removed: %s", s->unknown);
 	return 0;

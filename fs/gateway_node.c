@@ -164,7 +164,7 @@ int gate_get(struct fs *fs, fuse_ino_t ino, struct gate_at *out)
 	int r = 0;
 
 	out->number = ino;
-	out->ctime = 0;
+	out->ctime = (struct timespec){ 0 };
 	out->created = false;
 	out->view = (struct gate_view){ .known = false };
 	if (ino == FUSE_ROOT_ID) {
@@ -223,7 +223,7 @@ void gate_look(struct fs *fs, const struct stat *st, struct gate_at *out)
 
 	out->dev = st->st_dev;
 	out->ino = st->st_ino;
-	out->ctime = st->st_ctim.tv_sec;
+	out->ctime = st->st_ctim;
 	out->view = (struct gate_view){ .known = false };
 	gate_name_parse(out->path, &out->name);
 	pthread_mutex_lock(&l->lock);

@@ -50,8 +50,8 @@ struct gate_at {
 	char path[PATH_MAX]; /* below the root, "" of the root itself */
 	struct gate_name name;
 	uint64_t dev, ino;
-	int64_t ctime; /* of one that gate_look found, seconds */
-	bool created;  /* by this mount */
+	struct timespec ctime; /* of one that gate_look found */
+	bool created;	       /* by this mount */
 	struct gate_view view;
 };
 

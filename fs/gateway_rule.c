@@ -11,7 +11,7 @@
 #include "core/refs.h"
 
 /* A commit that takes longer from its first file to its manifest is not expected. */
-#define UNDER_WAY_SECONDS 3600
+#define UNDER_WAY_SECONDS 60
 
 int gate_line(struct fs *fs, const char *path, size_t dir_len, struct fs_line **out)
 {
@@ -144,13 +144,15 @@ static int check_aside(const char *path, struct pf_why *why)
 		       : 0;
 }
 
-/* What came past us, and no version names yet, may be of a commit that is under way: of a pin, or of prepared work. */
-static int check_young(const struct gate_at *at, struct pf_why *why)
+/* What came past us since we are here, and no version names yet, may be of a commit that is under way: of a pin, or of prepared work. */
+static int check_young(struct fs *fs, const struct gate_at *at, struct pf_why *why)
 {
-	if (at->created || pf_time_now().sec - at->ctime >= UNDER_WAY_SECONDS)
+	const struct pf_time made = { at->ctime.tv_sec, (int32_t)at->ctime.tv_nsec };
+
+	if (at->created || pf_time_cmp(made, fs->mounted_at) < 0 || pf_time_now().sec - made.sec >= UNDER_WAY_SECONDS)
 		return 0;
 	return pf_why_set(why, -EBUSY,
-			  "another program made this within the hour, and may be about to commit it; later it can be "
+			  "another program made this within the minute, and may be about to commit it; later it can be "
 			  "removed");
 }
 
@@ -161,7 +163,7 @@ static int may_remove_other(fuse_req_t req, const struct gate_at *at, struct pf_
 	if (is_upload(at))
 		return 0;
 	int r = check_shield(req, at, &known, why);
-	return r == 0 && !known ? check_young(at, why) : r;
+	return r == 0 && !known ? check_young(fs_of(req), at, why) : r;
 }
 
 static int may_remove_staged(fuse_req_t req, const struct gate_at *at, struct pf_why *why)
@@ -169,7 +171,7 @@ static int may_remove_staged(fuse_req_t req, const struct gate_at *at, struct pf
 	int r = check_aside(at->path, why);
 
 	if (r == 0 && strncmp(last_name(at->path), ".tmp", 4) == 0 && is_enabled(fs_of(req)))
-		r = check_young(at, why);
+		r = check_young(fs_of(req), at, why);
 	return r;
 }
 

@@ -125,8 +125,8 @@ files_now() {
 	open_gateway
 	for f in "${theirs[@]}"; do
 		: >"$TABLE/.pinfs/table/$f"
-		no EBUSY 'within the hour' unlink "$TABLE/$f"
-		no EBUSY 'within the hour' rename "$TABLE/$f" "$TABLE/data/other"
+		no EBUSY 'within the minute' unlink "$TABLE/$f"
+		no EBUSY 'within the minute' rename "$TABLE/$f" "$TABLE/data/other"
 		rm "$TABLE/.pinfs/table/$f"
 		# What came through the gateway is its clients' to remove.
 		: >"$TABLE/$f.ours"
@@ -229,8 +229,8 @@ new_pin_on() {
 	# What is linked is the link.
 	no EPERM 'replaced|second names|not published' link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8"
 	same "$(head_version)" 7
-	no EBUSY 'within the hour' unlink "$TABLE/data/link"
-	rm "$TABLE/_versions/$V8#1"
+	no EBUSY 'within the minute' unlink "$TABLE/data/away"
+	rm "$TABLE/data/link" "$TABLE/_versions/$V8#1"
 	same "$(cat "$DIR/secret")" secret
 	same "$(ls "$DIR/outside")" "$V8#1"
 	stop
