@@ -51,6 +51,23 @@ refused() {
 	stop
 }
 
+# cases-open A03
+@test "a branch whose ref is stored as a nested path has one name in the mount" {
+	mount_table
+	mkdir "$MNT/branches/feat%2Fx"
+	mkdir "$TABLE/_refs/branches/feat"
+	mv "$TABLE/_refs/branches/feat%2Fx.json" "$TABLE/_refs/branches/feat/x.json"
+	same "$(ls "$MNT/branches")" feat%2Fx
+	not test -e "$MNT/branches/feat"
+	mkdir "$MNT/branches/feat%2Fx/pins/01234567-89ab-4cde-8f01-23456789abcd,expires_at=$T"
+	same "$(jq -r .branch "$MNT/branches/feat%2Fx/head")" feat/x
+	refused EBUSY '01234567-89ab-4cde-8f01-23456789abcd' rmdir "$MNT/branches/feat%2Fx"
+	rm "$MNT/branches/feat%2Fx/pins/01234567-89ab-4cde-8f01-23456789abcd"
+	rmdir "$MNT/branches/feat%2Fx"
+	same "$(ls "$MNT/branches")" ''
+	stop
+}
+
 # cases-open B23
 @test "rmdir of a branch that is held is EBUSY, and last_status says by whom" {
 	mount_table
