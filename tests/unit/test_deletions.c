@@ -10,6 +10,7 @@
 
 #include "core/arrow.h"
 #include "core/store_mem.h"
+#include "core/wire.h"
 
 #include "alloc.h"
 #include "fixture.h"
@@ -329,6 +330,26 @@ static void every_truncation(void **state)
 		assert_int_equal(read_exactly(bitmap.data, n, BITMAP, NULL), -EBADMSG);
 }
 
+/* The footer is cut, and says so: what it tells of does not lie behind its end. */
+static void every_footer(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf file = PF_BUF_INIT;
+
+	load_release("14.0.2", &file);
+	uint32_t len = (uint32_t)pf_get_le(file.data + file.len - 10, 4);
+	size_t from = file.len - 10 - len;
+	for (uint32_t n = 0; n <= len; n++) {
+		_cleanup_(pf_buf_release) struct pf_buf cut = PF_BUF_INIT;
+		assert_int_equal(pf_buf_add(&cut, file.data, from + n), 0);
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(pf_buf_addch(&cut, (char)(n >> 8 * i)), 0);
+		assert_int_equal(pf_buf_addstr(&cut, "ARROW1"), 0);
+		int r = read_exactly(cut.data, cut.len, ARROW, NULL);
+		if (r != (n < len ? -EBADMSG : 0))
+			fail_msg("%u of %u bytes: %d", n, len, r);
+	}
+}
+
 static void flip_all(struct pf_buf *file, const struct pf_fragment *f, size_t step)
 {
 	for (size_t bit = 0; bit < 8 * file->len; bit += step) {
@@ -425,6 +446,7 @@ int main(void)
 		cmocka_unit_test(what_storage_says),
 		cmocka_unit_test(long_files_are_not_read),
 		cmocka_unit_test(every_truncation),
+		cmocka_unit_test(every_footer),
 		cmocka_unit_test(every_bit),
 		cmocka_unit_test(every_word),
 		cmocka_unit_test(every_allocation),
