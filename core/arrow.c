@@ -350,8 +350,8 @@ static int take_compressed(struct part v, size_t size, struct pf_buf *out, struc
 int pf_arrow_read_u32(const void *bytes, size_t len, const char *column, uint64_t max, struct pf_buf *out,
 		      struct pf_why *why)
 {
-	struct part file = { bytes, 0, len }, metadata, body;
-	struct batch batch;
+	struct part file = { bytes, 0, len }, metadata = { NULL }, body = { NULL };
+	struct batch batch = { 0 };
 	size_t block = 0, before = out->len;
 	int r = read_footer(&file, column, &metadata, &block, why);
 

@@ -525,9 +525,20 @@ static int make_section(struct pf_next *x, struct pf_splice *splice)
 	return r;
 }
 
-int pf_next_finish(struct pf_next *x, struct pf_splice *splice, uint64_t *writer_flags, struct pf_why *why)
+static int make_splice(struct pf_next *x, struct pf_splice *out)
 {
 	struct pf_splice s = { 0 };
+	int r = make_section(x, &s);
+
+	if (r == 0)
+		r = make_patches(x, &s);
+	if (r == 0)
+		*out = s;
+	return r;
+}
+
+int pf_next_finish(struct pf_next *x, struct pf_splice *splice, uint64_t *writer_flags, struct pf_why *why)
+{
 	uint64_t reader = 0, writer = 0;
 
 	int r = settle_fragments(x, why);
@@ -544,20 +555,15 @@ int pf_next_finish(struct pf_next *x, struct pf_splice *splice, uint64_t *writer
 	if (r == 0)
 		r = set_u64(x, LANCE__MANIFEST__FIELD__VERSION_AUX_DATA, false, 0);
 	if (r == 0)
-		r = make_section(x, &s);
+		r = make_splice(x, splice);
 	if (r == 0)
-		r = make_patches(x, &s);
-	if (r < 0)
-		return r;
-	*splice = s;
-	*writer_flags = writer;
-	return 0;
+		*writer_flags = writer;
+	return r;
 }
 
 int pf_next_finish_staged(struct pf_next *x, struct pf_splice *splice, uint64_t *writer_flags)
 {
 	uint64_t reader = x->from->reader_flags, writer = x->from->writer_flags;
-	struct pf_splice s = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; i < x->n_entries; i++)
@@ -568,12 +574,8 @@ int pf_next_finish_staged(struct pf_next *x, struct pf_splice *splice, uint64_t 
 	if (reader != x->from->reader_flags)
 		r = set_u64(x, LANCE__MANIFEST__FIELD__READER_FEATURE_FLAGS, true, reader);
 	if (r == 0)
-		r = make_section(x, &s);
+		r = make_splice(x, splice);
 	if (r == 0)
-		r = make_patches(x, &s);
-	if (r < 0)
-		return r;
-	*splice = s;
-	*writer_flags = writer;
-	return 0;
+		*writer_flags = writer;
+	return r;
 }
