@@ -17,26 +17,31 @@ static char *file_of(const char *name)
 	return asprintf(&file, TAGS "/%s" PF_REF_SUFFIX, name) < 0 ? NULL : file;
 }
 
-int pf_tag_put(struct pf_store *st, const struct pf_tag_text *t)
+int pf_tag_render(const struct pf_tag_text *t, struct pf_buf *out)
 {
-	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
-	_cleanup_(pf_freep) char *file = file_of(t->name);
 	const char *quote = t->branch ? "\"" : "";
 	char time[PF_TIME_TEXT];
 
 	pf_ref_time(t->created, time);
-	int r = file ? pf_buf_addf(&text,
-				   "{\n"
-				   "  \"branch\": %s%s%s,\n"
-				   "  \"version\": %" PRIu64 ",\n"
-				   "  \"createdAt\": \"%s\",\n"
-				   "  \"updatedAt\": \"%s\",\n"
-				   "  \"manifestSize\": %" PRIu64 ",\n"
-				   "  \"metadata\": %s\n"
-				   "}",
-				   quote, t->branch ? t->branch : "null", quote, t->version, time, time,
-				   t->manifest_size, t->metadata)
-		     : -ENOMEM;
+	return pf_buf_addf(out,
+			   "{\n"
+			   "  \"branch\": %s%s%s,\n"
+			   "  \"version\": %" PRIu64 ",\n"
+			   "  \"createdAt\": \"%s\",\n"
+			   "  \"updatedAt\": \"%s\",\n"
+			   "  \"manifestSize\": %" PRIu64 ",\n"
+			   "  \"metadata\": %s\n"
+			   "}",
+			   quote, t->branch ? t->branch : "null", quote, t->version, time, time, t->manifest_size,
+			   t->metadata);
+}
+
+int pf_tag_put(struct pf_store *st, const struct pf_tag_text *t)
+{
+	_cleanup_(pf_buf_release) struct pf_buf text = PF_BUF_INIT;
+	_cleanup_(pf_freep) char *file = file_of(t->name);
+
+	int r = file ? pf_tag_render(t, &text) : -ENOMEM;
 	return r < 0 ? r : pf_ref_put(st, TAGS, file, &text);
 }
 

@@ -29,13 +29,15 @@ int pf_tag_create(struct pf_branch *b, const char *name, uint64_t version, struc
  */
 int pf_tag_delete(struct pf_store *st, const char *name, struct pf_why *why);
 
-/* The file of a tag, as Lance prints it, put unless it is there. `metadata`: text of a JSON object, printed as it is. Errors of pf_ref_put. */
+/* The file of a tag, as Lance prints it. `metadata`: text of a JSON object, printed as it is. */
 struct pf_tag_text {
 	const char *name, *branch; /* branch NULL: main; both were checked, so that nothing in them needs escaping */
 	uint64_t version, manifest_size;
 	struct pf_time created;
 	const char *metadata;
 };
+int pf_tag_render(const struct pf_tag_text *t, struct pf_buf *out); /* 0 or -ENOMEM */
+/* Put it unless it is there. Errors of pf_ref_put. */
 int pf_tag_put(struct pf_store *st, const struct pf_tag_text *t);
 
 #endif
