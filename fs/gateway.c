@@ -80,6 +80,8 @@ int fs_gateway_init(struct fs *fs, struct pf_why *why)
 		r = pf_why_set(why, -EAGAIN, "the table was replaced meanwhile");
 	if (r == 0)
 		r = check_folders(fs, why);
+	if (r == 0)
+		r = gate_tags_init(fs, why);
 	/* Each file that a client has open is open here, too. */
 	if (r == 0 && getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;

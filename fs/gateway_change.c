@@ -229,6 +229,8 @@ void gate_op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	int r = find(req, parent, name, &at, &st);
 	if (r == 0)
 		r = check_writable(fs_of(req), &why);
+	if (r == 0 && gate_tags_are_in(fs_of(req), at.path))
+		r = pf_why_set(&why, -EBUSY, "with -o tags, what pins keep is shown here");
 	if (r == 0)
 		r = unlink_at(fs_of(req), at.path, AT_REMOVEDIR);
 	if (r < 0)
@@ -270,7 +272,7 @@ static int check_rename(fuse_req_t req, struct move *m, const struct stat *from,
 	if (r == 0)
 		r = gate_may_remove(req, &m->from, why);
 	/* A ref that is replaced is there all the same. */
-	if (r == 0 && to && m->to.name.cls != GATE_REF)
+	if (r == 0 && to && (m->to.name.cls != GATE_REF || gate_is_tag(&m->to)))
 		r = gate_may_remove(req, &m->to, why);
 	return r;
 }
@@ -324,6 +326,8 @@ static int check_link(const struct move *m, struct pf_why *why)
 	enum gate_class cls = m->from.name.cls;
 	bool staged = cls == GATE_VERSIONS || cls == GATE_REF || strchr(slash ? slash + 1 : m->from.path, '#');
 
+	if (gate_is_tag(&m->from))
+		return gate_tag_refuse(&m->from, why);
 	if (staged && cls != GATE_MANIFEST && same_dir(m->from.path, m->to.path) && strcmp(m->to.path, GATE_TREE) != 0)
 		return 0;
 	return pf_why_set(why, -EPERM, "files of a table get no second names, only staged ones their final name");
@@ -438,6 +442,8 @@ void gate_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_s
 	struct stat st;
 
 	int r = gate_get(fs, ino, &at);
+	if (r == 0 && gate_is_tag(&at))
+		r = gate_tag_refuse(&at, &why);
 	if (r == 0)
 		r = open_node(fs, &at, O_PATH, &fd, &st);
 	if (r == 0)

@@ -390,6 +390,8 @@ int gate_open_parent(struct fs *fs, const char *path, const char **name)
 int gate_lstat(struct fs *fs, const char *path, struct stat *out)
 {
 	int fd = gate_open(fs, path, O_PATH);
+	if (fd == -ENOENT)
+		return gate_tag_stat(fs, path, out);
 	if (fd < 0)
 		return fd;
 	int r = fstat(fd, out) < 0 ? -errno : 0;

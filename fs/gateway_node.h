@@ -49,7 +49,7 @@ struct gate_at {
 	uint64_t number;
 	char path[PATH_MAX]; /* below the root, "" of the root itself */
 	struct gate_name name;
-	uint64_t dev, ino;
+	uint64_t dev, ino;     /* dev 0: gate_is_tag */
 	struct timespec ctime; /* of one that gate_look found */
 	bool created;	       /* by this mount */
 	struct gate_view view;
@@ -104,7 +104,24 @@ void gate_pass_release(struct gate_nodes *l);
 int gate_open(struct fs *fs, const char *path, int flags);
 /* The directory that `path` is in, and the name there. */
 int gate_open_parent(struct fs *fs, const char *path, const char **name);
+/* As clients see it: gate_tag_stat answers for what is not there. */
 int gate_lstat(struct fs *fs, const char *path, struct stat *out);
+
+/*
+ * gateway_tags.c, with -o tags: for each version that a pin keeps there is a tag, _refs/tags/pinfs-VERSION.json, of another branch than main
+ * pinfs-BRANCH-VERSION.json. They are shown and nowhere stored; a stored tag of that name hides one. Nothing is done to them: -EBUSY.
+ */
+int gate_tags_init(struct fs *fs, struct pf_why *why);
+/* Its st_dev is 0, and its st_ino no other file's. -ENOENT: no such tag, or without -o tags. */
+int gate_tag_stat(struct fs *fs, const char *path, struct stat *out);
+bool gate_is_tag(const struct gate_at *at);
+/* Add their names to those in `dir`, if it is the directory of tags; fd is of it. */
+int gate_tags_list(struct fs *fs, const struct gate_at *dir, int fd, struct fs_names *out);
+/* A file descriptor of the text. -EBUSY for writing. */
+int gate_tag_open(struct fs *fs, const struct gate_at *at, int flags, struct pf_why *why);
+int gate_tag_refuse(const struct gate_at *at, struct pf_why *why);
+/* Is it the directory, which is not empty then? */
+bool gate_tags_are_in(const struct fs *fs, const char *path);
 
 /*
  * gateway_rule.c: may it be removed, or replaced, or changed? 0, or what to refuse with, and why. gate_may_write: is what is open still to be written? *at: its

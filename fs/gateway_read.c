@@ -196,8 +196,9 @@ void gate_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 }
 
 /* All names at one moment: offsets are their numbers, whatever those of the file system below are. */
-static int list(struct gate_file *f, bool root)
+static int list(struct fs *fs, struct gate_file *f, const struct gate_at *dir)
 {
+	bool root = dir->number == FUSE_ROOT_ID;
 	int r = 0;
 
 	fs_names_release(&f->names);
@@ -223,7 +224,7 @@ static int list(struct gate_file *f, bool root)
 			break;
 	}
 	closedir(d);
-	return r;
+	return r < 0 ? r : gate_tags_list(fs, dir, f->fd, &f->names);
 }
 
 /* Entry `i` as READDIRPLUS wants it: with what a lookup would have said, unless that cannot be had. */
@@ -260,7 +261,7 @@ void gate_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, str
 
 	int r = gate_get(fs_of(req), ino, &dir);
 	if (r == 0 && off == 0)
-		r = list(f, ino == FUSE_ROOT_ID);
+		r = list(fs_of(req), f, &dir);
 	_cleanup_(pf_freep) char *buf = r < 0 ? NULL : malloc(size);
 	if (!buf) {
 		fuse_reply_err(req, r < 0 ? -r : ENOMEM);
@@ -308,6 +309,8 @@ static int open_node(fuse_req_t req, struct gate_at *at, int flags, struct pf_wh
 	struct fs *fs = fs_of(req);
 	struct stat st;
 
+	if (gate_is_tag(at))
+		return gate_tag_open(fs, at, flags, why);
 	int fd = gate_open(fs, at->path, (flags & (O_ACCMODE | O_APPEND)) | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return fd;
@@ -431,7 +434,7 @@ static ssize_t get_acl(struct fs *fs, fuse_ino_t ino, const char *name, char *bu
 		return -ENODATA;
 	int fd = gate_get(fs, ino, &at);
 	if (fd == 0)
-		fd = gate_open(fs, at.path, O_PATH);
+		fd = gate_is_tag(&at) ? -ENODATA : gate_open(fs, at.path, O_PATH);
 	if (fd < 0)
 		return fd;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);

@@ -177,6 +177,8 @@ static int may_remove_staged(fuse_req_t req, const struct gate_at *at, struct pf
 
 int gate_may_remove(fuse_req_t req, const struct gate_at *at, struct pf_why *why)
 {
+	if (gate_is_tag(at))
+		return gate_tag_refuse(at, why);
 	switch (at->name.cls) {
 	case GATE_ROOT:
 		return pf_why_set(why, -EPERM, "this is the table");

@@ -29,6 +29,7 @@ struct fs_line {
 	struct fs_meter meter;
 	struct fs_account account;
 	struct fs_follow follow; /* has a lock of its own */
+	bool tags_told;		 /* of a gateway with -o tags: that there are too many, in the log */
 };
 
 /* Does not ask storage whether it exists. Borrows all but the name. 0 or -ENOMEM. */

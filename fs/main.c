@@ -88,7 +88,14 @@ static int check_mountpoint(struct fs *fs, char **out, struct pf_why *why)
 	if (!*out)
 		return pf_why_set(why, -errno, "mountpoint %s: %s", q, strerror(errno));
 	int r = pf_store_stat(fs->store, ".", &table);
-	if (r < 0 || table.dev != st.st_dev || table.ino != st.st_ino)
+	if (r == 0 && (table.dev != st.st_dev || table.ino != st.st_ino))
+		return fs->opt.tags
+			       ? pf_why_set(
+					 why, -EINVAL,
+					 "-o tags is of a gateway, which shows the table: mount over the table's own "
+					 "directory, or leave it out")
+			       : 0;
+	if (r < 0)
 		return r;
 	if (strcmp(*out, fs->store->at) != 0)
 		return pf_why_set(

@@ -22,7 +22,7 @@ static const struct fuse_opt table[] = {
 	ROW("-f", foreground), ROW("-d", debug), ROW("debug", debug),
 	ROW("-h", help), ROW("--help", help), ROW("-V", version), ROW("--version", version),
 	ROW("-b %s", branch), ROW("branch=%s", branch),
-	ROW("noguard", no_guard), ROW("uid=%s", uid_text), ROW("gid=%s", gid_text), ROW("mode=%s", mode_text),
+	ROW("noguard", no_guard), ROW("tags", tags), ROW("uid=%s", uid_text), ROW("gid=%s", gid_text), ROW("mode=%s", mode_text),
 	FUSE_OPT_KEY("ro", KEY_RO), FUSE_OPT_KEY("rw", KEY_RW),
 	/* libfuse's own */
 	FUSE_OPT_KEY("default_permissions", KEY_CHECK), FUSE_OPT_KEY("allow_other", KEY_SHARED), FUSE_OPT_KEY("allow_root", KEY_SHARED),
@@ -92,6 +92,7 @@ void fs_options_usage(void)
 	      "  -o ro              refuse every change\n"
 	      "  -o branch=NAME     show this branch in the root (main)\n"
 	      "  -o noguard         put no guard tags, which keep cleaners that do not know pins from a source\n"
+	      "  -o tags            in a gateway: show what pins keep as tags, so that cleaners plan around it\n"
 	      "  -o allow_other     let other users in, as far as owner and mode let them\n"
 	      "  -o uid=N, gid=N    owner of every file (whoever runs pinfs)\n"
 	      "  -o mode=OCTAL      permissions of pins (0644); others lose w, directories gain x where r is\n"

@@ -18,6 +18,7 @@ struct fs_options {
 	mode_t mode; /* permission bits of files that can be written; 0644 unless given. Others lose w, directories gain x where r is */
 	int foreground, debug, help, version;
 	int no_guard; /* pins get no guard tags (core/guard.h) */
+	int tags;     /* a gateway shows what pins keep as tags (gateway_tags.c) */
 	bool ro;
 	/*
 	 * The kernel checks owner and mode on every step of a path, and to do so asks for attributes that it may not remember. Left out where

@@ -23,10 +23,10 @@ def cases():
 
 
 @contextlib.contextmanager
-def gateway(at):
+def gateway(at, *options):
     if not os.path.exists("/dev/fuse"):
         raise Skip("no /dev/fuse")
-    daemon = subprocess.Popen([PINFS, "-f", at, at], stderr=subprocess.PIPE, text=True)
+    daemon = subprocess.Popen([PINFS, "-f", *options, at, at], stderr=subprocess.PIPE, text=True)
     try:
         until(lambda: os.path.ismount(at) or daemon.poll() is not None, "pinfs mounts")
         yield daemon

@@ -1,0 +1,135 @@
+"""A gateway with -o tags: cleaners that know no pins say which versions are kept, or plan around them, and are refused nothing."""
+
+import contextlib
+import datetime
+import os
+
+import lance
+
+from gateway import check, gateway, pinned, rows
+from reader import content
+from support import equal, pinctl
+
+NOW = datetime.timedelta(0)
+
+
+def cases():
+    yield "each version that is kept is a tag, which opens it and is nobody's to delete", listed
+    yield "a cleaner says which versions are tagged", told
+    yield "and plans around them where it is told to", around
+    yield "on a branch, too", branch
+    yield "without a pin there is nothing to plan around", released
+
+
+@contextlib.contextmanager
+def window():
+    """A table through the gateway with versions before a pin and after it: its path, the pin's id, the version that is pinned and the head."""
+    with pinned() as (at, pin), gateway(at, "-o", "tags"):
+        for i in range(3):
+            lance.write_dataset(rows(1000 + i * 10, 10), at, mode="append")
+        lance.dataset(at).delete("id = 120")
+        yield at, pin, pinctl(at, "show", pin, "--json")["source_version"], lance.dataset(at).version
+
+
+def of_window(found):
+    """The tags that the gateway shows, of all that there are."""
+    return {name: found[name] for name in sorted(found) if name.startswith("pinfs-") and len(name) < len("pinfs-") + 36}
+
+
+def size(at, version):
+    names = [at + "/_versions/%d.manifest" % version, at + "/_versions/%020d.manifest" % (2**64 - 1 - version)]
+    return os.stat(next(filter(os.path.exists, names))).st_size
+
+
+def clean(at, tagged):
+    return lance.dataset(at).cleanup_old_versions(older_than=NOW, delete_unverified=True, error_if_tagged_old_versions=tagged)
+
+
+def refusals(at):
+    with open(at + "/.pinfs/log") as log:
+        return [line for line in log if "\tEBUSY\t" in line or "\tEPERM\t" in line]
+
+
+def versions(at):
+    return [found["version"] for found in lance.dataset(at).versions()]
+
+
+def contents(at, first, last):
+    return {v: content(lance.dataset(at, version=v)) for v in range(first, last + 1)}
+
+
+def listed():
+    with window() as (at, pin, source, head):
+        found = of_window(lance.dataset(at).tags.list())
+        equal(sorted(found), sorted("pinfs-%d" % v for v in range(source, head + 1)), "tags")
+        for version in range(source, head + 1):
+            tag = found["pinfs-%d" % version]
+            equal((tag["version"], tag.get("branch"), tag["manifest_size"]), (version, None, size(at, version)), "tag")
+            equal(lance.dataset(at, version="pinfs-%d" % version).version, version, "version by its tag")
+        for change in (lambda tags: tags.delete("pinfs-%d" % source), lambda tags: tags.update("pinfs-%d" % source, head)):
+            try:
+                change(lance.dataset(at).tags)
+            except Exception as error:
+                assert "resource busy" in str(error), error
+            else:
+                raise AssertionError("it was not refused")
+        lance.dataset(at).tags.create("mine", source)
+        lance.dataset(at).tags.delete("mine")
+        equal(of_window(lance.dataset(at).tags.list()), found, "tags")
+
+
+def told():
+    with window() as (at, pin, source, head):
+        before = versions(at)
+        try:
+            clean(at, True)
+        except Exception as error:
+            assert "tagged version" in str(error), error
+            for version in range(source, head):
+                assert '"pinfs-%d"' % version in str(error), error
+        else:
+            raise AssertionError("it cleaned up")
+        equal(versions(at), before, "versions")
+        equal(refusals(at), [], "refusals")
+
+
+def around():
+    with window() as (at, pin, source, head):
+        before = contents(at, source, head)
+        stats = clean(at, False)
+        equal(getattr(stats, "failed_deletes", 0), 0, "failed deletes")
+        equal(refusals(at), [], "refusals")
+        equal(versions(at), list(range(source, head + 1)), "versions")
+        equal(contents(at, source, head), before, "rows")
+        check(at, pin)
+
+
+def branch():
+    with window() as (at, _, source, head):
+        lance.dataset(at).create_branch("feat/x")
+        uri = at + "/tree/feat/x"
+        lance.write_dataset(rows(3000, 5), uri, mode="append")
+        pin = pinctl(at, "register", "+1h", branch="feat/x").strip()
+        lance.write_dataset(rows(4000, 5), uri, mode="append")
+        first, last = pinctl(at, "show", pin, "--json", branch="feat/x")["source_version"], lance.dataset(uri).version
+        found = {name: tag for name, tag in of_window(lance.dataset(at).tags.list()).items() if tag.get("branch")}
+        expected = {"pinfs-feat_-x-%d" % v: ("feat/x", v) for v in range(first, last + 1)}
+        equal({name: (tag["branch"], tag["version"]) for name, tag in found.items()}, dict(sorted(expected.items())), "tags")
+        by_tag = lance.dataset(at).checkout_version("pinfs-feat_-x-%d" % first)
+        equal(content(by_tag), content(lance.dataset(uri, version=first)), "rows by a tag")
+        before, main = contents(uri, first, last), contents(at, source, head)
+        for one in (uri, at):
+            clean(one, False)
+        equal(refusals(at), [], "refusals")
+        equal(contents(uri, first, last), before, "rows of the branch")
+        equal(contents(at, source, head), main, "rows of main")
+
+
+def released():
+    with window() as (at, pin, source, head):
+        pinctl(at, "release", pin)
+        head = lance.dataset(at).version
+        equal(lance.dataset(at).tags.list(), {}, "tags")
+        clean(at, True)
+        equal(versions(at), [head], "versions")
+        equal(refusals(at), [], "refusals")
