@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import table
-from world import DONE, ENVIRONMENT, FAILED, PINCTL, USAGE, Lance, equal, faketime, host, mounted, must, new_id, new_table, run, scratch, stamp
+from world import DONE, FAILED, PINCTL, USAGE, Lance, equal, host, mounted, must, new_id, new_table, run, scratch, stamp
 
 SECOND = 10**9
 HOUR = 3600 * SECOND

@@ -14,7 +14,6 @@ import time
 import traceback
 import uuid
 
-import table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("PINFS_BUILD", os.path.join(ROOT, "build-check"))

@@ -3,7 +3,6 @@
 Manifests must be equal but for the time, the transaction's uuid, offsets, bit 19 and pins; refs but for ids and times.
 """
 
-import contextlib
 import datetime
 import glob
 import json
@@ -14,7 +13,7 @@ import sys
 import lance
 
 from manifest import fields, manifest, manifest_name, readable, unflag
-from support import FIXTURES, FLAG, ROOT, Skip, answers, equal, fixtures, pinctl, pinctl_status, rows, scratch
+from support import FIXTURES, FLAG, ROOT, answers, equal, fixtures, pinctl, pinctl_status, rows, scratch
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "fri"))
 

@@ -11,7 +11,6 @@ import shutil
 import threading
 
 import lance
-import pyarrow as pa
 from lance.dataset import LanceOperation as Op
 from lance.fragment import write_fragments
 

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 
 import lance
-import pyarrow as pa
 from lance.dataset import LanceOperation as Op
 from lance.fragment import FragmentMetadata, write_fragments
 from lance.optimize import Compaction, RewriteResult

@@ -6,13 +6,12 @@ import os
 import random
 import struct
 import subprocess
-import sys
 import uuid
 
 import lance
 import pyarrow as pa
 
-from support import BUILD, LONG, ROOT, copy, equal, fixtures, scratch
+from support import BUILD, LONG, copy, equal, fixtures, scratch
 
 import history
 import roaring

@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import lance
-import pyarrow as pa
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
