@@ -163,18 +163,21 @@ class Client(threading.Thread):
             self.pins[pin] = {after} if done else states | {after}
 
 
+def judge_pins(head, clients):
+    for client in clients:
+        for pin, states in client.pins.items():
+            found = head.pins[pin].expires if pin in head.pins else None
+            assert found in states, "pin %s is %s; it may be %s" % (pin, found, states)
+    equal(set(head.pins).difference(*(client.pins for client in clients)), set(), "pins of nobody")
+
+
 def judge(at, clients):
     for client in clients:
         if client.error:
             raise client.error
     t = table.Table(at)
     lance.opens(at, t.head.version)
-    for client in clients:
-        for pin, states in client.pins.items():
-            found = t.head.pins[pin].expires if pin in t.head.pins else None
-            assert found in states, "pin %s is %s; it may be %s" % (pin, found, states)
-    strangers = set(t.head.pins).difference(*(client.pins for client in clients))
-    equal(strangers, set(), "pins of nobody")
+    judge_pins(t.head, clients)
     assert sum(client.acknowledged for client in clients) > 0
     # The next one does not trip over anything, and every pin can be confirmed by it.
     must(pinctl(at, "register", "+2h", "--id", new_id()))
@@ -183,12 +186,42 @@ def judge(at, clients):
     return t
 
 
+def words_of(kind, pin, until_text):
+    """What to say to pinctl."""
+    return {"register": ["register", until_text, "--id", pin], "renew": ["renew", pin, until_text]}.get(kind, [kind, pin])
+
+
+def ask_mount(pins, kind, pin, until_text):
+    """The same of a mount's directory of pins: what Client's `ask` says. Without a daemon the directory is not there, or not connected."""
+    path = os.path.join(pins, pin)
+    try:
+        if kind == "register":
+            os.mkdir("%s,expires_at=%s" % (path, until_text))
+        elif kind == "renew":
+            with open(path, "w") as f:
+                f.write(until_text)
+        elif kind == "release":
+            os.unlink(path)
+        else:
+            # Relative to what is open, the answer is that of one daemon: once it is gone, there is none.
+            opened = os.open(pins, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.stat(pin, dir_fd=opened)
+            except FileNotFoundError:
+                return False
+            finally:
+                os.close(opened)
+        return True
+    except OSError:
+        return None
+
+
 def load():
     kills = []
     chance = random.Random(1)
 
     def ask(kind, pin, until_text):
-        words = {"register": ["register", until_text, "--id", pin], "renew": ["renew", pin, until_text]}.get(kind, [kind, pin])
+        words = words_of(kind, pin, until_text)
         process = subprocess.Popen([PINCTL, "-d", at, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
         if kind != "confirm" and chance.random() < 0.6:
             try:
@@ -223,31 +256,11 @@ def daemon_load():
     state = {"kills": 0, "over": False}
     chance = random.Random(2)
 
-    def ask(kind, pin, until_text):
-        path = "%s/mnt/pins/%s" % (folder, pin)
-        try:
-            if kind == "register":
-                os.mkdir("%s,expires_at=%s" % (path, until_text))
-            elif kind == "renew":
-                with open(path, "w") as f:
-                    f.write(until_text)
-            elif kind == "release":
-                os.unlink(path)
-            else:
-                # Relative to what is open, the answer is that of one daemon: once it is gone, there is none.
-                pins = os.open(folder + "/mnt/pins", os.O_RDONLY | os.O_DIRECTORY)
-                try:
-                    os.stat(pin, dir_fd=pins)
-                except FileNotFoundError:
-                    return False
-                finally:
-                    os.close(pins)
-            return True
-        except OSError as error:
-            # Without a daemon the directory is empty, or not connected.
-            if os.path.ismount(folder + "/mnt"):
-                time.sleep(0.005)
-            return None
+    def ask(*words):
+        answer = ask_mount(folder + "/mnt/pins", *words)
+        if answer is None and os.path.ismount(folder + "/mnt"):
+            time.sleep(0.005)
+        return answer
 
     with scratch() as folder:
         at = new_table(folder)
