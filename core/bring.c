@@ -40,12 +40,27 @@ static int refuse(struct pf_why *why, int err, const char *file, const char *wha
 	return pf_why_set(why, err, "%s %s", pf_text_quote(file, strlen(file), quoted), what);
 }
 
+/* 1: it is there. 0: it is not. What cannot be looked at is neither. */
+static int is_there(const char *path, struct stat *st, struct pf_why *why)
+{
+	char quoted[PF_QUOTE_TEXT];
+
+	if (lstat(path, st) == 0)
+		return 1;
+	if (errno == ENOENT || errno == ENOTDIR)
+		return 0;
+	int err = -errno;
+	return pf_why_set(why, err, "cannot look at %s: %s", pf_text_quote(path, strlen(path), quoted), strerror(-err));
+}
+
 /* Where a file is now, and that it may come. 1: it is in the table alone. */
 static int look(const char *from, const char *to, struct pf_why *why)
 {
 	struct stat a, b;
-	bool there = lstat(from, &a) == 0, here = lstat(to, &b) == 0;
+	int there = is_there(from, &a, why), here = there < 0 ? there : is_there(to, &b, why);
 
+	if (here < 0)
+		return here;
 	if (!there)
 		return here ? 1 : refuse(why, -EINVAL, from, "is not there, and not in the table either");
 	if (!S_ISREG(a.st_mode))
@@ -135,11 +150,14 @@ static int add_blobs(const struct plan *p, const char *from, const char *name)
 	if (!dot || !end || strchr(dot, '/'))
 		return 0;
 	*dot = *end = '\0';
-	return stat(folder, &st) == 0 && S_ISDIR(st.st_mode) ? add_folder(p, folder, to) : 0;
+	int r = is_there(folder, &st, p->why);
+	if (r > 0 && !S_ISREG(st.st_mode))
+		r = add_folder(p, folder, to);
+	return r < 0 ? r : 0;
 }
 
 /* "dir/data/name", or "dir/name" if that is where it is. */
-static int find_source(const char *dir, const char *name, char **out)
+static int find_source(const char *dir, const char *name, char **out, struct pf_why *why)
 {
 	_cleanup_(pf_freep) char *inside = NULL, *beside = NULL;
 	struct stat st;
@@ -148,7 +166,15 @@ static int find_source(const char *dir, const char *name, char **out)
 		return inside = NULL, -ENOMEM;
 	if (asprintf(&beside, "%s/%s", dir, name) < 0)
 		return beside = NULL, -ENOMEM;
-	*out = lstat(inside, &st) < 0 && lstat(beside, &st) == 0 ? STEAL(beside) : STEAL(inside);
+	int r = is_there(inside, &st, why);
+	bool is_beside = false;
+	if (r == 0) {
+		r = is_there(beside, &st, why);
+		is_beside = r > 0;
+	}
+	if (r < 0)
+		return r;
+	*out = is_beside ? STEAL(beside) : STEAL(inside);
 	return 0;
 }
 
@@ -161,7 +187,7 @@ static int add_data(const struct plan *p, const struct pf_data_file *f)
 	if (memchr(f->path.p, '/', f->path.n))
 		return pf_why_set(p->why, -EINVAL, "a data file is in a folder of its own, which is not brought");
 	name = strndup((const char *)f->path.p, f->path.n);
-	int r = name ? find_source(p->dir, name, &from) : -ENOMEM;
+	int r = name ? find_source(p->dir, name, &from, p->why) : -ENOMEM;
 	if (r == 0 && asprintf(&folder, "%sdata", pf_branch_dir(p->b)) < 0)
 		r = -ENOMEM, folder = NULL;
 	if (r == 0 && asprintf(&to, "%s/%s", folder, name) < 0)
@@ -243,7 +269,8 @@ static int add_index(const struct plan *p, const char *uuid)
 	if (asprintf(&to, "%s_indices/%s", pf_branch_dir(p->b), uuid) < 0)
 		return to = NULL, -ENOMEM;
 	/* Lance makes no directory for an index without files. */
-	return lstat(from, &st) < 0 && errno == ENOENT ? 0 : add_folder(p, from, to);
+	int r = is_there(from, &st, p->why);
+	return r > 0 ? add_folder(p, from, to) : r;
 }
 
 static int add_indices(const struct plan *p, const struct pf_operation *o)

@@ -166,8 +166,8 @@ static int shift_versions(const struct pf_renumber *r, const struct pf_fragment 
 	return e < 0 ? e : 1;
 }
 
-/* `new`: 0 is no id. */
-static int put_fragment(const struct pf_renumber *r, struct pf_span message, bool new, struct pf_buf *out,
+/* `is_new`: 0 is no id. */
+static int put_fragment(const struct pf_renumber *r, struct pf_span message, bool is_new, struct pf_buf *out,
 			struct pf_why *why)
 {
 	const uint32_t made_number = LANCE__DATA_FRAGMENT__FIELD__INLINE_CREATED_AT_VERSIONS,
@@ -180,7 +180,7 @@ static int put_fragment(const struct pf_renumber *r, struct pf_span message, boo
 	size_t n = 0;
 
 	int e = pf_fragment_decode(message, &f, why);
-	if (e == 0 && !(new &&f.id == 0))
+	if (e == 0 && !(is_new && f.id == 0))
 		e = find_fragment(r, f.id, &to, why);
 	if (e == 0 && to != f.id) {
 		e = pf_wire_put_u64(&id, LANCE__DATA_FRAGMENT__FIELD__ID, to);
@@ -417,11 +417,11 @@ static int put_group(const struct pf_renumber *r, struct pf_span message, struct
 	pf_message_init(&walk, message);
 	while ((e = pf_message_next(&walk, &m, why)) > 0) {
 		_cleanup_(pf_buf_release) struct pf_buf one = PF_BUF_INIT;
-		bool new = m.number == LANCE__TRANSACTION__REWRITE__GROUP__FIELD__NEW_FRAGMENTS;
-		if (!new &&m.number != LANCE__TRANSACTION__REWRITE__GROUP__FIELD__OLD_FRAGMENTS) {
+		bool is_new = m.number == LANCE__TRANSACTION__REWRITE__GROUP__FIELD__NEW_FRAGMENTS;
+		if (!is_new && m.number != LANCE__TRANSACTION__REWRITE__GROUP__FIELD__OLD_FRAGMENTS) {
 			e = pf_buf_add(out, m.whole.p, m.whole.n);
 		} else {
-			e = put_fragment(r, m.value, new, &one, why);
+			e = put_fragment(r, m.value, is_new, &one, why);
 			if (e == 0)
 				e = pf_put_span(out, m.number, PF_SPAN_OF(&one));
 		}

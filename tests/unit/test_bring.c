@@ -101,6 +101,25 @@ static void all_kinds(void **state)
 	}
 }
 
+/* That would be a version without its data, or without its blobs. */
+static void what_cannot_be_looked_at_is_not_missing(void **state)
+{
+	_cleanup_(pf_bring_release) struct pf_bring l = { 0 };
+	struct pf_why why = PF_WHY_INIT;
+
+	assert_int_equal(rename("s/data", "s/kept"), 0);
+	assert_int_equal(symlink("data", "s/data"), 0);
+	assert_int_equal(bring(*state, "Append n0:a.lance", &l, &why), -ELOOP);
+	assert_non_null(strstr(why.text, "cannot look at \"s/data/a.lance\""));
+	assert_int_equal(unlink("s/data"), 0);
+	assert_int_equal(rename("s/kept", "s/data"), 0);
+	assert_int_equal(rename("s/data/a", "s/kept"), 0);
+	assert_int_equal(symlink("a", "s/data/a"), 0);
+	assert_int_equal(bring(*state, "Append n0:a.lance", &l, &why), -ELOOP);
+	assert_non_null(strstr(why.text, "cannot list s/data/a"));
+	assert_false(is_there("t/data"));
+}
+
 static void again(void **state)
 {
 	_cleanup_(pf_bring_release) struct pf_bring first = { 0 }, second = { 0 }, third = { 0 };
@@ -193,6 +212,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(in_and_done, setup, teardown),
 		cmocka_unit_test_setup_teardown(in_and_undone, setup, teardown),
 		cmocka_unit_test_setup_teardown(all_kinds, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_cannot_be_looked_at_is_not_missing, setup, teardown),
 		cmocka_unit_test_setup_teardown(again, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_is_overwritten, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_come, setup, teardown),
