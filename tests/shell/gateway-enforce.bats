@@ -291,16 +291,10 @@ new_pin_on() {
 
 # --- others ---
 
-as_nobody() {
-	setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"
-}
-
-# open_to_others: a table that another user may read, and no more; where a test lives is closed to others.
+# open_to_others: a table that another user may read, and no more.
 open_to_others() {
-	[[ $(id -u) -eq 0 ]] || skip 'not root'
-	rm -rf "$DIR"
-	DIR=$(mktemp -d /var/tmp/pinfs.XXXXXX)
-	chmod 755 "$DIR"
+	in_the_open
+	rm -rf "$TABLE"
 	copy_table
 	pinctl -d "$TABLE" enable --apply >/dev/null
 	ID=$(pinctl -d "$TABLE" register "$T" 2>/dev/null)

@@ -249,15 +249,9 @@ bytes_that_differ() {
 	stop
 }
 
-as_nobody() {
-	setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"
-}
-
 @test "another user gets no further than modes let them" {
-	[[ $(id -u) -eq 0 ]] || skip 'not root'
-	# Where a test lives is closed to others.
-	DIR=$(mktemp -d /var/tmp/pinfs.XXXXXX)
-	chmod 755 "$DIR"
+	in_the_open
+	rm -rf "$TABLE"
 	copy_table
 	chmod -R go+rX "$TABLE"
 	pinctl -d "$TABLE" enable --apply >/dev/null

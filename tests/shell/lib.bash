@@ -59,6 +59,23 @@ lib_setup() {
 	DAEMON=
 }
 
+# as_nobody COMMAND...: as another user.
+as_nobody() {
+	setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"
+}
+
+# in_the_open: from here on the test is where others may go, with all that it has; where it lived is closed to them.
+in_the_open() {
+	local closed=$DIR
+	[[ $(id -u) == 0 ]] || skip 'needs root, to be somebody else'
+	DIR=$(mktemp -d /var/tmp/pinfs.XXXXXX)
+	chmod 755 "$DIR"
+	mv "$closed"/* "$DIR"
+	rmdir "$closed"
+	MNT=$DIR/mnt
+	TABLE=$DIR/${TABLE##*/}
+}
+
 lib_teardown() {
 	local m
 	[[ ${DIR:-} ]] || return 0

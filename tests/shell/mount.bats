@@ -166,18 +166,8 @@ will_not() {
 	stop
 }
 
-as_nobody() {
-	setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"
-}
-
 @test "others: nobody gets in without allow_other, and may only read with it" {
-	[[ $(id -u) == 0 ]] || skip 'needs root, to be somebody else'
-	# Where a test lives is closed to others.
-	DIR=$(mktemp -d /var/tmp/pinfs.XXXXXX)
-	chmod 755 "$DIR"
-	MNT=$DIR/mnt
-	mkdir "$MNT"
-	copy_table
+	in_the_open
 	pinctl -d "$TABLE" enable --apply
 	mount_table
 	new_pin
