@@ -422,17 +422,6 @@ static int check_setattr(fuse_req_t req, const struct gate_at *at, const struct 
 	return to_set ? gate_may_change(req, at, st, why) : 0;
 }
 
-/* The file that the node is, and nothing that took its name. */
-static int open_node(struct fs *fs, const struct gate_at *at, int flags, int *fd, struct stat *st)
-{
-	*fd = gate_open(fs, at->path, flags);
-	if (*fd < 0)
-		return *fd;
-	if (fstat(*fd, st) < 0)
-		return -errno;
-	return at->number == FUSE_ROOT_ID || (st->st_dev == at->dev && st->st_ino == at->ino) ? 0 : -ESTALE;
-}
-
 void gate_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
 {
 	_cleanup_(closep) int fd = -1;
@@ -445,14 +434,14 @@ void gate_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_s
 	if (r == 0 && gate_is_tag(&at))
 		r = gate_tag_refuse(&at, &why);
 	if (r == 0)
-		r = open_node(fs, &at, O_PATH, &fd, &st);
-	if (r == 0)
+		r = fd = gate_open_node(fs, &at, O_PATH, &st);
+	if (r >= 0)
 		r = check_setattr(req, &at, &st, to_set, &why);
 	if (r == 0) {
 		close(fd);
-		r = open_node(fs, &at, (to_set & FUSE_SET_ATTR_SIZE ? O_WRONLY : O_RDONLY) | O_NONBLOCK, &fd, &st);
+		r = fd = gate_open_node(fs, &at, (to_set & FUSE_SET_ATTR_SIZE ? O_WRONLY : O_RDONLY) | O_NONBLOCK, &st);
 	}
-	if (r == 0)
+	if (r >= 0)
 		r = apply(fd, attr, to_set);
 	if (r == 0)
 		r = fstat(fd, &st) < 0 ? -errno : 0;

@@ -387,6 +387,20 @@ int gate_open_parent(struct fs *fs, const char *path, const char **name)
 	return gate_open(fs, dir, O_PATH | O_DIRECTORY);
 }
 
+int gate_open_node(struct fs *fs, const struct gate_at *at, int flags, struct stat *st)
+{
+	int fd = gate_open(fs, at->path, flags);
+	if (fd < 0)
+		return fd;
+	int r = fstat(fd, st) < 0 ? -errno : 0;
+	if (r == 0 && at->number != FUSE_ROOT_ID && (st->st_dev != at->dev || st->st_ino != at->ino))
+		r = -ESTALE;
+	if (r == 0)
+		return fd;
+	close(fd);
+	return r;
+}
+
 int gate_lstat(struct fs *fs, const char *path, struct stat *out)
 {
 	int fd = gate_open(fs, path, O_PATH);

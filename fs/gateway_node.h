@@ -102,6 +102,8 @@ void gate_pass_release(struct gate_nodes *l);
 
 /* openat2 from the root: no link is followed, nothing leads out. A file descriptor or -errno. */
 int gate_open(struct fs *fs, const char *path, int flags);
+/* The same of a node. -ESTALE: another file has its name, and the kernel looks again. */
+int gate_open_node(struct fs *fs, const struct gate_at *at, int flags, struct stat *st);
 /* The directory that `path` is in, and the name there. */
 int gate_open_parent(struct fs *fs, const char *path, const char **name);
 /* As clients see it: gate_tag_stat answers for what is not there. */

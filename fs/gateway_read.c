@@ -304,21 +304,17 @@ static int view_of(struct fs *fs, struct gate_at *at, struct pf_why *why)
 }
 
 /* Open for reading, or for writing what may be written. A file descriptor. */
-static int open_node(fuse_req_t req, struct gate_at *at, int flags, struct pf_why *why)
+static int open_file(fuse_req_t req, struct gate_at *at, int flags, struct pf_why *why)
 {
 	struct fs *fs = fs_of(req);
 	struct stat st;
 
 	if (gate_is_tag(at))
 		return gate_tag_open(fs, at, flags, why);
-	int fd = gate_open(fs, at->path, (flags & (O_ACCMODE | O_APPEND)) | O_NONBLOCK | O_NOCTTY);
+	int fd = gate_open_node(fs, at, (flags & (O_ACCMODE | O_APPEND)) | O_NONBLOCK | O_NOCTTY, &st);
 	if (fd < 0)
 		return fd;
-	int r = fstat(fd, &st) < 0 ? -errno : 0;
-	if (r == 0 && (st.st_dev != at->dev || st.st_ino != at->ino))
-		r = -ESTALE; /* another file has the name: the kernel looks again */
-	if (r == 0 && !S_ISREG(st.st_mode))
-		r = -EPERM;
+	int r = S_ISREG(st.st_mode) ? 0 : -EPERM;
 	if (r == 0 && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
 		r = gate_may_change(req, at, &st, why);
 	if (r == 0 && (flags & O_TRUNC) && ftruncate(fd, 0) < 0)
@@ -346,7 +342,7 @@ void gate_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	int fd = gate_get(fs, ino, &at);
 	if (fd == 0)
-		fd = open_node(req, &at, fi->flags, &why);
+		fd = open_file(req, &at, fi->flags, &why);
 	if (fd >= 0 && !(f = gate_file_new(fs, ino, fd))) {
 		close(fd);
 		fd = -ENOMEM;

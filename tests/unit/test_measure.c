@@ -11,6 +11,7 @@
 #include "core/retention.h"
 #include "core/store_mem.h"
 
+#include "on_disk.h"
 #include "pinned.h"
 #include "table.h"
 
@@ -330,43 +331,25 @@ static void test_each_is_missed(void **state)
 /* A link that leads up is not followed for ever. */
 static void test_links(void **state)
 {
-	char dir[] = "/tmp/pf-measure-XXXXXX", cmd[64];
 	_cleanup_(pf_store_freep) struct pf_store *mem = NULL;
-	_cleanup_(pf_buf_release) struct pf_buf all = PF_BUF_INIT, got = PF_BUF_INIT;
+	_cleanup_(pf_buf_release) struct pf_buf got = PF_BUF_INIT;
 	struct pf_store *st;
 	struct world w;
-	char *save;
+	char dir[64];
 
-	assert_non_null(mkdtemp(dir));
-	assert_int_equal(pf_store_local_open(dir, &st, NULL), 0);
+	disk_enter(dir);
 	assert_int_equal(pf_store_mem_new(&mem), 0);
 	put_table(mem);
-	table_list(mem, ".", &all);
-	for (char *name = strtok_r((char *)(uintptr_t)pf_buf_str(&all), "\n", &save); name;
-	     name = strtok_r(NULL, "\n", &save)) {
-		_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
-		struct pf_stage *sg;
-		char parent[TABLE_NAME_MAX];
-		strcpy(parent, name);
-		*strrchr(parent, '/') = '\0';
-		assert_int_equal(pf_store_get(mem, name, 1 << 20, &bytes), 0);
-		assert_int_equal(pf_store_mkdir(st, parent), 0);
-		assert_int_equal(pf_store_create(st, name, &sg), 0);
-		assert_int_equal(pf_stage_write(sg, bytes.data, bytes.len), 0);
-		pf_stage_discard(sg);
-	}
-	assert_int_equal(chdir(dir), 0);
-	assert_int_equal(symlink("..", "data/up"), 0);
-	assert_int_equal(symlink("nowhere", "data/nowhere.lance"), 0);
-	assert_int_equal(mkfifo("data/fifo", 0600), 0);
+	st = disk_table(mem, "t");
+	assert_int_equal(symlink("..", "t/data/up"), 0);
+	assert_int_equal(symlink("nowhere", "t/data/nowhere.lance"), 0);
+	assert_int_equal(mkfifo("t/data/fifo", 0600), 0);
 	open_world(&w, st);
 	assert_int_equal(
 		pf_survey_measure(w.s, &(struct pf_looking){ .orphan = note_orphan, .orphan_arg = &got }, NULL), 0);
 	assert_file(&w, "data/a.lance", PF_PRESENT, 5, 1);
 	close_world(&w);
-	assert_int_equal(chdir("/"), 0);
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
-	assert_int_equal(system(cmd), 0);
+	disk_leave(dir);
 }
 
 int main(void)
