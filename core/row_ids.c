@@ -482,7 +482,7 @@ static int read_run(struct pf_span run, struct pf_numbers *out, uint64_t *left, 
 	struct pf_member m;
 	struct pf_span span = { 0 };
 	struct segment s;
-	uint64_t version = 0, n;
+	uint64_t version = 0, n = 0;
 	int r;
 
 	pf_message_init(&walk, run);

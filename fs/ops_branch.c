@@ -55,7 +55,7 @@ void fs_make_branch(fuse_req_t req, const struct fs_node *dir, const char *name)
 	struct fs *fs = fs_of(req);
 	struct fs_line *from = fs_branch_at(fs, 1)->line;
 	struct pf_why why = PF_WHY_INIT;
-	const char *branch;
+	const char *branch = NULL;
 	uint64_t version = 0;
 
 	int r = fs->opt.ro ? pf_why_set(&why, -EROFS, "mounted read-only") : decode(name, &decoded, &branch, &why);
@@ -75,7 +75,7 @@ void fs_delete_branch(fuse_req_t req, const struct fs_node *dir, const char *nam
 	_cleanup_(pf_buf_release) struct pf_buf decoded = PF_BUF_INIT;
 	struct fs *fs = fs_of(req);
 	struct pf_why why = PF_WHY_INIT;
-	const char *branch;
+	const char *branch = NULL;
 
 	int r = fs->opt.ro ? pf_why_set(&why, -EROFS, "mounted read-only") : decode(name, &decoded, &branch, &why);
 	if (r == 0 && strcmp(branch, "main") == 0)
