@@ -106,7 +106,8 @@ static int check_file(const struct guard *g, const char *path, size_t i, struct 
 		int r = pf_retention_file_each(g->kept, i, see_reason, &f);
 		const char *text = r < 0 ? NULL : pf_buf_str(&f.text);
 		if (text)
-			pf_why_set(why, 0, "branch %s needs %s: %s", branch, path, text);
+			pf_why_set(why, 0, "branch %s needs %s: %s; `pinctl why` names all that keep it", branch, path,
+				   text);
 		pf_buf_release(&f.text);
 		return text ? -EBUSY : -ENOMEM;
 	}

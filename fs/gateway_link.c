@@ -217,5 +217,7 @@ int gate_publish(struct fs *fs, const struct gate_at *staged, const char *path, 
 	pthread_mutex_lock(&c.line->publishing);
 	r = commit_version(&c);
 	pthread_mutex_unlock(&c.line->publishing);
+	if (r == 0)
+		fs_line_count_published(c.line);
 	return r;
 }

@@ -167,6 +167,13 @@ int fs_line_commit(struct fs_line *l, const struct pf_op *op, struct pf_answer *
 	return r;
 }
 
+void fs_line_count_published(struct fs_line *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->meter.published++;
+	pthread_mutex_unlock(&l->lock);
+}
+
 struct fs_meter fs_line_meter(struct fs_line *l)
 {
 	pthread_mutex_lock(&l->lock);

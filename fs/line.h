@@ -58,6 +58,9 @@ int fs_line_commit(struct fs_line *l, const struct pf_op *op, struct pf_answer *
 /* Make a branch from its head; *version: which that was. As pf_branch_create. */
 int fs_line_make_branch(struct fs_line *l, const char *name, uint64_t *version, struct pf_why *why);
 
+/* A commit of a client of the gateway was published on it. */
+void fs_line_count_published(struct fs_line *l);
+
 /* What its operations came to so far, and the last account. */
 struct fs_meter fs_line_meter(struct fs_line *l);
 struct fs_account fs_line_account(struct fs_line *l);

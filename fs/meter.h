@@ -31,6 +31,7 @@ struct fs_meter {
 		uint64_t retries;	     /* attempts beyond the first */
 	} kind[FS_METER_KINDS];
 	uint64_t guard_failures;
+	uint64_t published; /* of a gateway: commits of clients, with pins */
 };
 
 /* Count one. The caller has the lock of *m. */

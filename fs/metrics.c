@@ -154,6 +154,12 @@ static int guard_failures(const struct sample *s, uint64_t *out)
 	return 1;
 }
 
+static int published(const struct sample *s, uint64_t *out)
+{
+	*out = s->meter.published;
+	return 1;
+}
+
 /* Seconds since 1970, negative before. */
 static int soonest(const struct samples *s, const char *name, struct pf_buf *out)
 {
@@ -269,6 +275,8 @@ static const struct {
 	{ "pinfs_operation_duration_seconds", "histogram", "From request to answer of a pin operation.",
 	  .lines = durations },
 	{ "pinfs_guard_failures_total", "counter", "Guard tags that could not be put or removed.", guard_failures },
+	{ "pinfs_published_total", "counter", "Commits of clients of this gateway that were published with the pins.",
+	  published },
 	{ "pinfs_refused_total", "counter", "Requests of any kind that were answered with an error.",
 	  .lines = refused },
 };

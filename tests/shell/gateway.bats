@@ -220,12 +220,37 @@ bytes_that_differ() {
 	stop
 }
 
-@test "not twice, not under another name, not with folders that are links" {
+@test "pinctl status names the process of the gateway, and metrics count what it published" {
+	published() {
+		sed -n 's/^pinfs_published_total{branch="main"} //p' "$TABLE/.pinfs/metrics"
+	}
+	has "$(pinctl -d "$TABLE" status)" $'\ngateway    none here'
+	same "$(pinctl -d "$TABLE" status --json | jq .gateway_pid)" null
+	open_gateway
+	has "$(pinctl -d "$TABLE" status)" $'\n'"gateway    mounted over the table by process $DAEMON:"
+	same "$(pinctl -d "$TABLE" status --json | jq .gateway_pid)" "$DAEMON"
+	same "$(published)" 0
+	stage "$V8#1"
+	no EPERM 'not the next one' link "$TABLE/_versions/$V8#1" "$TABLE/_versions/18446744073709551606.manifest"
+	same "$(published)" 0
+	same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8")" None
+	same "$(published)" 1
+	"$BATS_TEST_DIRNAME/check-metrics" "$TABLE/.pinfs/metrics"
+	stop
+}
+
+@test "not twice, not under another name, not inside, not with folders that are links" {
 	open_gateway
 	run "$PINFS_BIN" -f "$TABLE" "$TABLE"
 	same "$status" 1
-	has "$output" 'mounted already'
+	has "$output" 'mounted already.*fusermount3 -u'
 	stop
+	run "$PINFS_BIN" -f "$TABLE" "$TABLE/data"
+	same "$status" 1
+	has "$output" 'inside the dataset'
+	mkdir "$DIR/t.lance2"
+	"$PINFS_BIN" "$TABLE" "$DIR/t.lance2" 3>&-
+	fusermount3 -u "$DIR/t.lance2"
 	mv "$TABLE/data" "$DIR/elsewhere"
 	ln -s "$DIR/elsewhere" "$TABLE/data"
 	run "$PINFS_BIN" -f "$TABLE" "$TABLE"

@@ -98,7 +98,9 @@ static void the_window_of_a_pin(void **state)
 
 	ask(st, &a);
 	want_free(&a, "data/a.lance", true);
-	want_kept(&a, "data/b.lance", "branch main needs data/b.lance: pin:bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb");
+	want_kept(
+		&a, "data/b.lance",
+		"branch main needs data/b.lance: pin:bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb; `pinctl why` names all that keep it");
 	for (const char *c = "cdef"; *c; c++) {
 		const char path[] = { 'd', 'a', 't', 'a', '/', *c, '.', 'l', 'a', 'n', 'c', 'e', '\0' };
 		want_kept(&a, path, path);
@@ -122,7 +124,7 @@ static void a_head_is_whole_without_pins(void **state)
 	_cleanup_(asked_release) struct asked a;
 
 	ask(st, &a);
-	want_kept(&a, "data/e.lance", "branch main needs data/e.lance: head");
+	want_kept(&a, "data/e.lance", "branch main needs data/e.lance: head; `pinctl why` names all that keep it");
 	want_kept(&a, "data/f.lance", "head");
 	want_kept(&a, MANIFEST(0), "head");
 	want_free(&a, "data/d.lance", true);
@@ -154,7 +156,8 @@ static void what_another_line_refers_to(void **state)
 	want_kept(&a, "data/a.lance", "versions of branch dev refer to data/a.lance");
 	want_free(&a, "data/b.lance", true);
 	want_free(&a, "tree/dev/data/x.lance", true);
-	want_kept(&a, "tree/dev/data/y.lance", "branch dev needs tree/dev/data/y.lance: head");
+	want_kept(&a, "tree/dev/data/y.lance",
+		  "branch dev needs tree/dev/data/y.lance: head; `pinctl why` names all that keep it");
 	want_free(&a, "data/x.lance", false);
 }
 
