@@ -138,7 +138,8 @@ int pf_local_pass_gateway(int *fd, const char *spelled, struct pf_why *why)
 		return errno != ENOTCONN
 			       ? 0
 			       : pf_why_set(why, -ENOTCONN,
-					    "the gateway over the table %s is dead: run `fusermount3 -u` on it first",
+					    "the gateway over the table %s is dead: end who writes through it, run "
+					    "`fusermount3 -u` on it, with -z if it is busy, and mount it again",
 					    spelled);
 	if (sf.f_type != FUSE_SUPER_MAGIC)
 		return 0;

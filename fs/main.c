@@ -65,6 +65,7 @@ static bool is_mounted(const char *dir, const struct stat *st)
 /* The absolute path, to be unmounted after chdir. The table's own makes us its gateway. */
 static int check_mountpoint(struct fs *fs, char **out, struct pf_why *why)
 {
+	_cleanup_(pf_freep) char *inside = NULL;
 	const char *mnt = fs->opt.mountpoint;
 	char q[PF_QUOTE_TEXT];
 	struct pf_stat table;
@@ -76,18 +77,29 @@ static int check_mountpoint(struct fs *fs, char **out, struct pf_why *why)
 		int e = errno;
 		if (e == ENOTCONN)
 			return pf_why_set(why, -e,
-					  "%s is the mount of a daemon that is dead: run `fusermount3 -u` on it first",
+					  "mountpoint %s: its daemon is dead: run `fusermount3 -u` on it first, with "
+					  "-z if it is busy",
 					  q);
 		return pf_why_set(why, -e, "mountpoint %s: %s", q, strerror(e));
 	}
 	if (!S_ISDIR(st.st_mode))
 		return pf_why_set(why, -ENOTDIR, "mountpoint %s: is not a directory", q);
 	if (sf.f_type == FUSE_SUPER_MAGIC && is_mounted(mnt, &st))
-		return pf_why_set(why, -EEXIST, "mountpoint %s: has a FUSE file system mounted already", q);
+		return pf_why_set(
+			why, -EEXIST,
+			"mountpoint %s: has a FUSE file system mounted already: run `fusermount3 -u` on it to mount anew",
+			q);
 	*out = realpath(mnt, NULL);
 	if (!*out)
 		return pf_why_set(why, -errno, "mountpoint %s: %s", q, strerror(errno));
-	int r = pf_store_stat(fs->store, ".", &table);
+	int r = pf_store_name_below(fs->store->at, *out, &inside);
+	if (r > 0 && strcmp(inside, ".") != 0)
+		return pf_why_set(why, -EPERM,
+				  "mountpoint %s: is inside the dataset, and would hide what it has there: mount over "
+				  "the dataset itself, or beside it",
+				  q);
+	if (r >= 0)
+		r = pf_store_stat(fs->store, ".", &table);
 	if (r == 0 && (table.dev != st.st_dev || table.ino != st.st_ino))
 		return fs->opt.tags
 			       ? pf_why_set(

@@ -135,7 +135,10 @@ int fs_options_parse(struct fuse_args *args, struct fs_options *o)
 	if (o->help || o->version)
 		return 0;
 	if (!o->dataset || !o->mountpoint) {
-		fputs("usage: pinfs [-f] [-d] [-o OPTION,...] DATASET MOUNTPOINT\n", stderr);
+		fprintf(stderr,
+			"pinfs: %s: `pinfs TABLE DIRECTORY` mounts its pins there, `pinfs TABLE TABLE` a gateway over "
+			"it; see pinfs -h\n",
+			o->dataset ? "the mountpoint is missing" : "the dataset and the mountpoint are missing");
 		return -EINVAL;
 	}
 	o->foreground |= o->debug;

@@ -48,8 +48,8 @@ will_not() {
 @test "wrong usage is status 2" {
 	will_not 2 'unknown option "colour=red"' -o ro,colour=red "$TABLE" "$MNT"
 	will_not 2 'unknown option "-x"' -x "$TABLE" "$MNT"
-	will_not 2 'usage' "$TABLE"
-	will_not 2 'usage'
+	will_not 2 'mountpoint is missing.*pinfs -h' "$TABLE"
+	will_not 2 'dataset and the mountpoint are missing'
 	will_not 2 'one mountpoint' "$TABLE" "$MNT" more
 	will_not 2 'mode=' -o mode=rwx "$TABLE" "$MNT"
 	will_not 2 'mode=' -o mode=4755 "$TABLE" "$MNT"
