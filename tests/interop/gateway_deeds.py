@@ -13,7 +13,7 @@ from deeds import append, rows
 
 def handle_appends(at):
     ds = lance.dataset(at)
-    for i in range(5):
+    for i in range(20):
         ds.insert(rows(100 + i, 1))
     return ds.version
 
@@ -40,11 +40,15 @@ def vectors(first, count):
     return pa.array(values, pa.list_(pa.float32(), 4))
 
 
-def vector_index(at):
+def vector_index(at, partitions=2):
     ids = lance.dataset(at).to_table(columns=["id"])["id"].to_pylist()
     new = pa.table({"id": pa.array(ids, pa.int64()), "vec": vectors(0, len(ids))})
     lance.dataset(at).merge(new, "id")
-    lance.dataset(at).create_index("vec", "IVF_FLAT", metric="l2", num_partitions=2)
+    lance.dataset(at).create_index("vec", "IVF_FLAT", metric="l2", num_partitions=partitions)
+
+
+def vector_index_extended(at):
+    vector_index(at)
     lance.write_dataset(rows(100, 10).append_column("vec", vectors(100, 10)), at, mode="append")
     lance.dataset(at).optimize.optimize_indices()
 
@@ -153,8 +157,9 @@ NOW = datetime.timedelta(0)
 
 
 def cleanup(at, **options):
+    """How many versions went, and whether all that should go did, where a release counts that."""
     found = lance.dataset(at).cleanup_old_versions(**options)
-    return found.old_versions
+    return found.old_versions, getattr(found, "failed_deletes", 0) == 0
 
 
 def cleanup_all(at):
@@ -189,7 +194,7 @@ DEEDS = {
     "update by indices": update_where_index,
     "optimize indices": optimize,
     "text index": text_index,
-    "vector index": vector_index,
+    "vector index": vector_index_extended,
     "tags": tag,
     "branch": branch,
     "branch of an old version": branch_of_old,

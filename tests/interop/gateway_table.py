@@ -22,7 +22,7 @@ import gateway_deeds
 from gateway import gateway
 from reader import by_index, content
 from support import LONG, RELEASE, ROOT, equal, pinctl, scratch
-from twins import Twins, manifests, new_pin, pins_in, pins_of, same, same_tree
+from twins import Twins, branches, bytes_of, manifests, new_pin, pins_in, pins_of, same, same_tree
 
 MAJOR = int(RELEASE.split(".")[0])
 LATEST = "14.0.2"
@@ -68,14 +68,19 @@ def cases():
         # There Lance records nothing, and refuses to be asked to; the first release cannot read what it makes.
         if "deferred" not in name and MAJOR >= 4:
             yield name + " with stable row ids", twice, [name], "stable"
+        # The index of words of 4 answers wrongly then, without us, too.
+        if "on by" in name and ("deferred" not in name or MAJOR >= 8):
+            yield name + ", of vectors and words", twice, [name], "indices"
     for name in gateway_deeds.REMOVALS:
         if MAJOR < 4 and "two" in name:
             continue
         yield name, removed, DEEDS[name], "tag" in name
     yield "drop", refused, lance.LanceDataset.drop
     yield "rm -rf", refused, remove_all
-    if MAJOR < 4:
-        yield "migration of manifests", refused, lambda at: lance.dataset(at).migrate_manifest_paths_v2()
+    yield "migration of manifests", refused, lambda at: lance.dataset(at).migrate_manifest_paths_v2(), "V1"
+    for kind, told in (("V1", "names of V1"), ("stable", "stable row ids")) if LONG or MAJOR == 14 else ():
+        for name in GROUPS if LONG else ("rows",):
+            yield "%s, %s" % (name, told), twice, GROUPS[name], kind
     yield "a branch with a pin", pinned_branch
     yield "versions, tags and branches as they look", view
     if MAJOR == 14:
@@ -99,9 +104,14 @@ def template(kind, state):
     """A table that is made once, in a folder that is there as long as that is held."""
     folder = tempfile.TemporaryDirectory(prefix="interop-")
     at = os.path.join(folder.name, "t.lance")
-    ds = lance.write_dataset(deeds.rows(0, 40), at, max_rows_per_file=10, enable_stable_row_ids=kind == "stable")
+    options = {"enable_stable_row_ids": kind == "stable", **({"enable_v2_manifest_paths": False} if kind == "V1" else {})}
+    ds = lance.write_dataset(deeds.rows(0, 40), at, max_rows_per_file=10, **options)
     ds.create_scalar_index("id", "BTREE")
     ds.create_scalar_index("s", "BITMAP")
+    if kind == "indices":
+        # With more, Lance does not find its own scratch files when it extends what it has moved.
+        gateway_deeds.vector_index(at, partitions=1)
+        lance.dataset(at).create_scalar_index("s", "INVERTED", replace=True, name="words")
     lance.dataset(at).delete("id in (3, 17)")
     lance.dataset(at).update_config({"a": "1"})
     if state == "pinned":
@@ -190,6 +200,12 @@ def twice(names, kind="", state="pinned", deeds=DEEDS):
         rows, found = ask_latest("read", twins.ours, list(map(int, ours.rows)), list(map(int, ours.found)))
         same(rows, ours.rows, "rows that are read directly")
         same(found, ours.found, "what indices answer directly")
+        for side, other in zip(branches(twins.ours), branches(twins.theirs)):
+            versions = list(manifests(side))
+            for version in versions:
+                # As the version had it of which the branch was made.
+                equal(pins_of(side, version), ([], state != "plain" and not side.endswith("/old")), "pins of " + side)
+            same(ask_latest("read", side, versions, versions[-1:]), ask_latest("read", other, versions, versions[-1:]), side)
         if moves and pin and not failed:
             ask_latest("follow", twins.ours, source, kind == "stable")
 
@@ -230,6 +246,8 @@ def removed(do, of_tag=False):
             assert '"pinfs' in said, said
         elif MAJOR < 13:
             assert "Device or resource busy" in said, said
+        else:
+            equal(said[1], MAJOR < 13, "nothing failed")
         alone = answer(twins, do, twins.theirs)
         assert not isinstance(alone, str) or "tagged version" in alone, alone
         if not isinstance(said, str):
@@ -239,10 +257,10 @@ def removed(do, of_tag=False):
         same(rows, seen, "rows that are read directly")
 
 
-def refused(do):
+def refused(do, kind=""):
     """What would take the table away takes nothing that the pin needs."""
     with scratch() as folder:
-        twins = Twins(template("", "pinned")[1], folder)
+        twins = Twins(template(kind, "pinned")[1], folder)
         source = list(manifests(twins.ours))[-1] - 1
         pins = pins_of(twins.ours, source + 1)
         with gateway(twins.ours):
@@ -288,11 +306,6 @@ def pinned_branch():
 
 
 # --- the view -----------------------------------------------------------------------------------------------------------
-
-
-def bytes_of(path):
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def listing(at):

@@ -57,11 +57,11 @@ def places(ds, stable):
     return dict(zip(table["id"].to_pylist(), table[name].to_pylist()))
 
 
-def follow(at, source, stable):
-    """Rows of a version are, by the records of moved rows, where they are now."""
+def follow(at, source, stable, changed=()):
+    """Rows of a version are, by the records of moved rows, where they are now. changed: ids of those that were written anew."""
     head = lance.dataset(at)
     before, now = places(lance.dataset(at, version=source), stable), places(head, stable)
-    there = [one for one in before if one in now]
+    there = [one for one in before if one in now and one not in changed]
     assert len(there) > 30, "%d rows" % len(there)
     found = [before[one] for one in there]
     if not stable:

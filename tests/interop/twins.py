@@ -7,6 +7,7 @@ import collections
 import copy
 import functools
 import glob
+import hashlib
 import json
 import os
 import re
@@ -28,6 +29,11 @@ RANDOM = re.compile(
     rb"|(?<=\x12\x0a\x10)(?s:.{16})"  # a uuid in protobuf, in a message of its own
 )
 NUMBER = re.compile(r"(_deletions/\d+-\d+-|_versions/d)\d+")
+
+
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 class Twins:
@@ -81,8 +87,12 @@ def pins_in(manifest):
 
 
 def pins_of(at, version):
-    with open(manifests(at)[version], "rb") as file:
-        return pins_in(file.read())
+    return pins_in(bytes_of(manifests(at)[version]))
+
+
+def branches(at):
+    """Their directories, under the table's."""
+    return [os.path.dirname(name) for name in sorted(glob.glob(at + "/tree/**/_versions", recursive=True))]
 
 
 # --- what is the same ---------------------------------------------------------------------------------------------------
@@ -98,6 +108,10 @@ def which_index(entry):
     return [found.get(number, []) for number in (3, 4, 5)]
 
 
+def key_of(name):
+    return bytes.fromhex(name.replace(b"-", b"").decode()) if len(name) == 36 else name
+
+
 class Look:
     """One of the two, as it may be compared: {path: what is in it}."""
 
@@ -106,8 +120,8 @@ class Look:
         self.found, self.hints = {}, {}
         for version, name in manifests(at).items():
             self.found["version %d" % version] = self.manifest(name)
-        for branch in sorted(glob.glob(at + "/tree/**/_versions", recursive=True)):
-            branch = os.path.relpath(os.path.dirname(branch), at)
+        for branch in branches(at):
+            branch = os.path.relpath(branch, at)
             for version, name in manifests(at, branch).items():
                 self.found["%s, version %d" % (branch, version)] = self.manifest(name)
         files = [
@@ -119,40 +133,37 @@ class Look:
         self.files = list(filter(None, files))
 
     def token(self, match):
-        key = match[0]
-        if len(key) == 36:
-            key = bytes.fromhex(key.replace(b"-", b"").decode())
-        number = self.names.setdefault(key, len(self.names) + 1)
+        number = self.names.setdefault(key_of(match[0]), len(self.names) + 1)
         return b"%0*d" % (len(match[0]), number)
 
-    def plain(self, data):
+    def known(self, match):
+        """In files, which come up in any order; some are of attempts that failed."""
+        number = self.names.get(key_of(match[0]))
+        return b"?" * len(match[0]) if number is None else b"%0*d" % (len(match[0]), number)
+
+    def plain(self, data, name):
         """Names are as long as what they stand for, so that offsets stay as they are; so are the paths of both."""
         for at in (self.twins.ours, self.twins.theirs):
             # Some releases leave out the first slash.
             data = data.replace(at[1:].encode(), b"T" * (len(at) - 1))
-        return RANDOM.sub(self.token, data)
+        return RANDOM.sub(name, data)
 
-    def manifest(self, name):
-        with open(name, "rb") as file:
-            found, indices, *transactions = sections(file.read())
+    def manifest(self, path, name=None):
+        data = bytes_of(path)
+        plain = lambda value: self.plain(value, name or self.token)
+        found, indices, *transactions = sections(data)
         # Names are given in this order. That of indices is of a hash in some releases, and of much in transactions it always is.
-        found = fields(self.plain(found))
+        found = fields(plain(found))
         indices = sorted(fields(indices).get(1, []), key=which_index)
-        indices = [self.plain(entry) for entry in indices if self.records or fields(entry)[3] != [RECORDS]]
+        indices = [plain(entry) for entry in indices if self.records or fields(entry)[3] != [RECORDS]]
         for number in (PINS, TIMESTAMP, *OFFSETS):
             found.pop(number, None)
         found[10] = [found.get(10, [0])[-1] & ~FLAG]
         return {
             **{"field %d" % number: message(found[number]) for number in sorted(found) if found[number] != [0]},
             "indices": message(indices),
-            "transaction": [transaction(self.plain(one)) for one in transactions],
+            "transaction": [transaction(plain(one)) for one in transactions],
         }
-
-    def known(self, match):
-        key = match[0]
-        if len(key) == 36:
-            key = bytes.fromhex(key.replace(b"-", b"").decode())
-        return b"%d" % self.names[key] if key in self.names else b"?"
 
     def file(self, path):
         at = os.path.join(self.at, path)
@@ -168,13 +179,25 @@ class Look:
         if path.startswith("_refs/"):
             with open(at) as file:
                 said = json.loads(re.sub("[0-9a-f-]{32,}", "?", file.read()))
-            for key in list(said):
-                if key in ("manifestSize", "createAt", "createdAt", "updatedAt"):
-                    del said[key]
+            for key in ("createAt", "createdAt", "updatedAt", *(["manifestSize"] if "branches" in path else [])):
+                said.pop(key, None)
+            if path.startswith("_refs/tags/"):
+                branch = "tree/" + said["branch"] if said.get("branch") else ""
+                tagged = manifests(self.at, branch).get(said["version"])
+                said["manifestSize"] = "right" if not tagged or said["manifestSize"] == os.path.getsize(tagged) else "wrong"
             return name, json.dumps(said, sort_keys=True)
-        if "_indices/" in path or path.endswith(".manifest") or "_transactions/" in path:
-            return name, ""
-        return name, os.path.getsize(at)
+        st = os.stat(at)
+        if path.endswith(".manifest"):
+            said = self.manifest(at, self.known)
+        elif "_transactions/" in path:
+            said = transaction(self.plain(bytes_of(at), self.known))
+        elif "_indices/" in path:
+            said = "as Lance likes it this time"
+        else:
+            data = bytes_of(at)
+            # Rows that are deleted are written in the order of a hash.
+            said = hashlib.sha256(bytes(sorted(data)) if "_deletions/" in path else data).hexdigest()
+        return name, repr(said), oct(st.st_mode), st.st_nlink, st.st_uid, st.st_gid
 
 
 def message(values):
