@@ -27,8 +27,9 @@ struct gate_nodes {
 
 struct fs_gateway {
 	bool on;
-	int root;    /* the table's directory */
-	bool passes; /* the kernel may read files itself */
+	int root;	   /* the table's directory */
+	bool passes;	   /* the kernel may read files itself */
+	bool were_enabled; /* pins, on some line, at some time (gateway_rule.c) */
 	/* To write: somebody publishes, and what the version names is there. To read: somebody removes what no version names. */
 	pthread_rwlock_t files;
 	struct gate_nodes nodes;

@@ -40,7 +40,7 @@ static int line_flags(struct fs *fs, const char *branch, bool *enabled)
 	return r;
 }
 
-/* Were pins enabled on any line? Where that cannot be told, the long way will. */
+/* Are pins enabled on any line? Where that cannot be told, the long way will. */
 static bool is_enabled(struct fs *fs)
 {
 	_cleanup_(pf_branch_refs_release) struct pf_branch_refs refs = { .v = NULL };
@@ -52,6 +52,19 @@ static bool is_enabled(struct fs *fs)
 	for (size_t i = 0; r == 0 && !enabled && i < refs.n; i++)
 		r = line_flags(fs, refs.v[i].name, &enabled);
 	return r < 0 || enabled;
+}
+
+/* Once they were, the account of all lines says whether they are, and asks less of storage. */
+static bool were_enabled(struct fs *fs)
+{
+	bool *were = &fs->gateway.were_enabled;
+
+	if (__atomic_load_n(were, __ATOMIC_RELAXED))
+		return true;
+	bool enabled = is_enabled(fs);
+	if (enabled)
+		__atomic_store_n(were, true, __ATOMIC_RELAXED);
+	return enabled;
 }
 
 static int check_lost(struct fs *fs, struct pf_why *why)
@@ -78,7 +91,7 @@ static int check_shield(fuse_req_t req, const struct gate_at *at, bool *known, s
 	const struct fs_node n = fs_node_make(K_RETENTION, fs_branch_at(fs, 1));
 
 	*known = true;
-	if (!is_enabled(fs))
+	if (!were_enabled(fs))
 		return 0;
 	int r = fs_kept_check(req, &n, at->path, known, why);
 	if (r == 0)

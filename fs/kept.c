@@ -1,6 +1,7 @@
 #include "fs.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -33,8 +34,16 @@ void fs_kept_start(struct fs_kept *k, struct pf_store *st)
 	pf_lines_init(&k->lines, st);
 }
 
+static void seen_clear(struct fs_seen *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		free(s->v[i].path);
+	s->n = 0;
+}
+
 static void seen_release(struct fs_seen *s)
 {
+	seen_clear(s);
 	free(s->v);
 }
 
@@ -100,6 +109,16 @@ void fs_kept_end(struct fs *fs)
 	pthread_mutex_unlock(&k->lock);
 }
 
+/* What `dir` is now; all zero if it is not there. */
+static int stat_dir(struct pf_store *st, const char *dir, struct pf_stat *out)
+{
+	int r = pf_store_stat(st, dir, out);
+
+	if (r == -ENOENT)
+		*out = (struct pf_stat){ 0 };
+	return r == -ENOENT ? 0 : r;
+}
+
 struct looking {
 	struct fs_seen *seen;
 	struct pf_store *st;
@@ -107,86 +126,93 @@ struct looking {
 	int64_t now_ns;
 };
 
-static int see(struct looking *l, const char *dir);
-
-static int see_below(void *arg, const char *name, bool is_dir)
+/* Takes path over. */
+static int see_one(struct looking *l, char *path)
 {
-	struct looking *l = arg;
-	_cleanup_(pf_buf_release) struct pf_buf path = PF_BUF_INIT;
-
-	if (!is_dir)
-		return 0;
-	int r = pf_buf_addf(&path, "%s/%s", l->dir, name);
-	return r < 0 || !pf_buf_str(&path) ? -ENOMEM : see(l, pf_buf_str(&path));
-}
-
-static int see_one(struct looking *l, const char *dir)
-{
+	_cleanup_(pf_freep) char *own = path;
 	struct fs_seen *s = l->seen;
 	struct pf_stat st;
 
+	if (!path)
+		return -ENOMEM;
 	if (s->n == s->cap) {
 		size_t cap = s->cap ? 2 * s->cap : 8;
-		struct pf_stat *v = reallocarray(s->v, cap, sizeof(*v));
+		struct fs_seen_dir *v = reallocarray(s->v, cap, sizeof(*v));
 		if (!v)
 			return -ENOMEM;
 		s->v = v;
 		s->cap = cap;
 	}
-	int r = pf_store_stat(l->st, dir, &st);
-	if (r < 0 && r != -ENOENT)
-		return r;
+	int r = stat_dir(l->st, path, &st);
 	if (r < 0)
-		st = (struct pf_stat){ 0 };
+		return r;
 	if (st.mtime_ns > l->now_ns - SETTLED_NS)
 		s->settled = false;
-	s->v[s->n++] = st;
+	s->v[s->n++] = (struct fs_seen_dir){ STEAL(own), st };
 	return 0;
 }
 
+static int see(struct looking *l, char *path);
+
+static int see_below(void *arg, const char *name, bool is_dir)
+{
+	struct looking *l = arg;
+	char *path;
+
+	return is_dir ? see(l, asprintf(&path, "%s/%s", l->dir, name) < 0 ? NULL : path) : 0;
+}
+
 /* A directory and those below it: names of refs can have slashes. */
-static int see(struct looking *l, const char *dir)
+static int see(struct looking *l, char *path)
 {
 	struct looking below = *l;
 
-	below.dir = dir;
-	int r = see_one(l, dir);
+	below.dir = path;
+	int r = see_one(l, path);
 	if (r == 0)
-		r = pf_store_list(l->st, dir, see_below, &below);
+		r = pf_store_list(l->st, path, see_below, &below);
 	return r == -ENOENT ? 0 : r;
 }
 
+static char *versions_of(const struct pf_branch *b)
+{
+	char *path;
+
+	return asprintf(&path, "%s_versions", pf_branch_dir(b)) < 0 ? NULL : path;
+}
+
 /* Whatever adds or removes a version, a tag or a branch changes one of these. */
-static int look(struct fs_kept *k, struct fs_seen *out)
+static int look(struct fs_kept *k)
 {
 	struct pf_time now = pf_time_now();
-	struct looking l = { .seen = out, .st = k->lines.st, .now_ns = now.sec * 1000000000 + now.nsec };
+	struct looking l = { .seen = &k->seen, .st = k->lines.st, .now_ns = now.sec * 1000000000 + now.nsec };
 
-	out->n = 0;
-	out->settled = true;
-	int r = see(&l, "_refs/tags");
+	seen_clear(&k->seen);
+	k->seen.settled = true;
+	int r = see(&l, strdup("_refs/tags"));
 	if (r == 0)
-		r = see(&l, "_refs/branches");
-	for (size_t i = 0; r == 0 && i < k->lines.n; i++) {
-		_cleanup_(pf_buf_release) struct pf_buf path = PF_BUF_INIT;
-		const struct pf_branch *b = k->lines.v[i].branch;
-		/* What could not be read is looked at each time. */
-		if (!b || !k->lines.v[i].survey || k->lines.v[i].survey->n_gaps)
-			out->settled = false;
-		if (!b)
-			continue;
-		r = pf_buf_addf(&path, "%s_versions", pf_branch_dir(b));
-		r = r < 0 || !pf_buf_str(&path) ? -ENOMEM : see_one(&l, pf_buf_str(&path));
-	}
+		r = see(&l, strdup("_refs/branches"));
+	k->seen.first_line = k->seen.n;
+	for (size_t i = 0; r == 0 && i < k->lines.n; i++)
+		if (k->lines.v[i].branch)
+			r = see_one(&l, versions_of(k->lines.v[i].branch));
 	return r;
 }
 
-static bool is_same(const struct fs_seen *a, const struct fs_seen *b)
+/* Was all looked at that the lines, as they are now, are made of? What could not be read is looked at each time. */
+static bool is_whole(const struct fs_kept *k)
 {
-	bool same = a->settled && a->n == b->n;
-	for (size_t i = 0; same && i < a->n; i++)
-		same = pf_stat_same(&a->v[i], &b->v[i]);
-	return same;
+	size_t at = k->seen.first_line;
+
+	for (size_t i = 0; i < k->lines.n; i++) {
+		const struct pf_line *line = &k->lines.v[i];
+		if (!line->branch || !line->survey || line->survey->n_gaps || at == k->seen.n)
+			return false;
+		_cleanup_(pf_freep) char *path = versions_of(line->branch);
+		if (!path || strcmp(path, k->seen.v[at++].path) != 0)
+			return false;
+	}
+	return at == k->seen.n;
 }
 
 /* A walk over all versions, then all files, and whom it is for. */
@@ -261,11 +287,11 @@ static int refresh(struct fs_kept *k, struct walk *w, struct pf_why *why)
 {
 	pf_explain_free(STEAL(k->answer));
 	pf_shield_free(STEAL(k->shield));
-	k->seen_once = false;
-	int r = look(k, &k->seen); /* before: what comes meanwhile is seen the next time */
+	int r = look(k); /* before: what comes meanwhile is seen the next time */
 	if (r == 0)
 		r = pf_lines_refresh(&k->lines, see_version, w, why);
-	k->seen_once = r == 0;
+	if (r < 0 || !is_whole(k))
+		k->seen.settled = false;
 	return r;
 }
 
@@ -292,12 +318,19 @@ static int explain(struct fs_kept *k, struct fs_line *of, struct walk *w, struct
 	return 0;
 }
 
-/* Is everything as it was when all versions were read? */
+/*
+ * Is everything as it was when all versions were read? Not one of these directories is listed for that: what is in it, and so which other ones there are, is
+ * what it was.
+ */
 static bool holds(struct fs_kept *k)
 {
-	_cleanup_(seen_release) struct fs_seen now = { .v = NULL };
+	const struct fs_seen *s = &k->seen;
+	struct pf_stat now;
 
-	return k->seen_once && look(k, &now) == 0 && is_same(&k->seen, &now);
+	for (size_t i = 0; s->settled && i < s->n; i++)
+		if (stat_dir(k->lines.st, s->v[i].path, &now) < 0 || !pf_stat_same(&now, &s->v[i].st))
+			return false;
+	return s->settled;
 }
 
 int fs_kept_begin(fuse_req_t req, const struct fs_node *n, bool measured, struct pf_explain **out, struct pf_why *why)

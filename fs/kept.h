@@ -14,11 +14,16 @@ struct fs;
 struct fs_node;
 struct fuse_req;
 
-/* Directories as they were: what is in them is known. */
+/* A directory as it was, all zero if it was not there: what is in it is known. */
+struct fs_seen_dir {
+	char *path;
+	struct pf_stat st;
+};
+
 struct fs_seen {
-	struct pf_stat *v;
-	size_t n, cap;
-	bool settled; /* a change after the look gives them another time */
+	struct fs_seen_dir *v;
+	size_t n, cap, first_line; /* those from there on are of the lines, in their order */
+	bool settled;		   /* nothing is unknown, and a change after the look gives one of them another time */
 };
 
 struct fs_kept {
@@ -31,7 +36,6 @@ struct fs_kept {
 	struct pf_explain *answer; /* the last one; NULL: none that holds */
 	struct pf_shield *shield;  /* the same */
 	struct fs_seen seen;	   /* what they were made of */
-	bool seen_once;
 };
 
 int fs_kept_init(struct fs_kept *k);

@@ -94,6 +94,39 @@ files_now() {
 	stop
 }
 
+# What the directories say of themselves is old, and the gateway has seen it.
+still() {
+	local head
+	find "$TABLE/.pinfs/table/_refs" "$TABLE/.pinfs/table/_versions" "$TABLE/.pinfs/table/tree" -type d -exec touch -d '1 hour ago' {} +
+	for _ in 1 2; do
+		head=$(cut -f 3 "$TABLE/.pinfs/retention/files" | grep ^data/ | head -n 1)
+		no EBUSY 'head' unlink "$TABLE/$head"
+	done
+}
+
+@test "what is made past the gateway counts at the next call, however long nothing was made" {
+	local past=$TABLE/.pinfs/table old file ref
+	old=$(files_now)
+	pinctl -d "$TABLE" branch create sub/x >/dev/null
+	mv "$TABLE/_refs/branches/sub%2Fx.json" "$DIR/ref"
+	pinctl -d "$TABLE" release "$ID" >/dev/null
+	# From here on main needs less, and the branch has no ref.
+	pinctl -d "$TABLE" restore 1 --apply >/dev/null
+	mkdir -p "$TABLE/_refs/branches/sub" "$TABLE/_refs/tags"
+	open_gateway
+	file=$(comm -13 <(cut -f 3 "$TABLE/.pinfs/retention/files" | sort) <(echo "$old") | head -n 1)
+	[[ $file ]]
+	for ref in sub/x sub%2Fx; do
+		still
+		cp "$DIR/ref" "$past/_refs/branches/$ref.json"
+		no EBUSY 'branch sub/x' unlink "$TABLE/$file"
+		rm "$past/_refs/branches/$ref.json"
+	done
+	still
+	same "$(call unlink "$TABLE/$file")" None
+	stop
+}
+
 @test "the manifest that a cleanup put aside stays until that cleanup is ended" {
 	mv "$TABLE/_versions/18446744073709551614.manifest" "$TABLE/_versions/.tmp-removed-18446744073709551614.manifest"
 	open_gateway
