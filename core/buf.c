@@ -56,22 +56,29 @@ int pf_buf_addstr(struct pf_buf *b, const char *s)
 	return pf_buf_add(b, s, strlen(s));
 }
 
+/* Room for most texts, so that they need not be made twice. */
+#define ADDF_ROOM 128
+
 int pf_buf_addf(struct pf_buf *b, const char *fmt, ...)
 {
+	size_t want = ADDF_ROOM;
 	va_list ap;
-	va_start(ap, fmt);
-	int n = vsnprintf(NULL, 0, fmt, ap);
-	va_end(ap);
-	if (n < 0)
-		return -ENOMEM;
-	int r = pf_buf_reserve(b, (size_t)n + 1);
-	if (r < 0)
-		return r;
-	va_start(ap, fmt);
-	vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, ap);
-	va_end(ap);
-	b->len += (size_t)n;
-	return 0;
+
+	for (;;) {
+		int r = pf_buf_reserve(b, want);
+		if (r < 0)
+			return r;
+		va_start(ap, fmt);
+		int n = vsnprintf((char *)b->data + b->len, want, fmt, ap);
+		va_end(ap);
+		if (n < 0)
+			return -ENOMEM;
+		if ((size_t)n < want) {
+			b->len += (size_t)n;
+			return 0;
+		}
+		want = (size_t)n + 1;
+	}
 }
 
 const char *pf_buf_str(struct pf_buf *b)

@@ -165,14 +165,29 @@ static size_t escape_one(const char *s, size_t len, char out[ESCAPED_MAX])
 	return n;
 }
 
+/* How many at its start stand for themselves: most texts have nothing else. */
+static size_t plain_bytes(const char *s, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && s[n] >= ' ' && s[n] <= '~' && s[n] != '\\')
+		n++;
+	return n;
+}
+
 int pf_text_escape(const char *s, size_t len, struct pf_buf *out)
 {
 	size_t before = out->len;
 
 	for (size_t i = 0; i < len;) {
 		char one[ESCAPED_MAX];
-		i += escape_one(s + i, len - i, one);
-		int r = pf_buf_addstr(out, one);
+		size_t n = plain_bytes(s + i, len - i);
+		int r = pf_buf_add(out, s + i, n);
+		i += n;
+		if (r == 0 && i < len) {
+			i += escape_one(s + i, len - i, one);
+			r = pf_buf_addstr(out, one);
+		}
 		if (r < 0) {
 			out->len = before;
 			return r;
