@@ -37,44 +37,49 @@ static char *take(struct pf_buf *b)
 	return s;
 }
 
-/* The escaped path, as a C string in *out. */
-static const char *escape(const char *path, struct pf_buf *out)
+/* What both texts about an act have. */
+struct words {
+	char when[PF_TIME_TEXT];
+	struct pf_buf path; /* escaped */
+	const char *result;
+};
+
+static void words_release(struct words *w)
 {
-	return pf_text_escape(path, strlen(path), out) == 0 ? pf_buf_str(out) : NULL;
+	pf_buf_release(&w->path);
 }
 
-/* `ok` is what the result of an act without error is called. */
-static const char *result_name(const struct fs_act *a, const char *ok)
+/* `ok` is what the result of an act without error is called. 0 or -ENOMEM. */
+static int find_words(const struct fs_act *a, const char *ok, struct pf_time now, struct words *out)
 {
 	const char *name = a->err ? strerrorname_np(a->err) : ok;
-	return name ? name : "UNKNOWN";
+
+	out->result = name ? name : "UNKNOWN";
+	clock_text(now, out->when);
+	int r = pf_text_escape(a->path, strlen(a->path), &out->path);
+	return r < 0 || !pf_buf_str(&out->path) ? -ENOMEM : 0;
 }
 
-static char *build_status(const struct fs_act *a, struct pf_time now)
+static char *build_status(const struct fs_act *a, const struct words *w)
 {
-	_cleanup_(pf_buf_release) struct pf_buf escaped = PF_BUF_INIT, b = PF_BUF_INIT;
-	const char *path = escape(a->path, &escaped);
-	char when[PF_TIME_TEXT];
+	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
 
-	clock_text(now, when);
-	if (!path || pf_buf_addf(&b, "%s %s %s %s: %s\n", when, result_name(a, "OK"), a->op, path, a->text) < 0)
-		return NULL;
-	return take(&b);
+	return pf_buf_addf(&b, "%s %s %s %s: %s\n", w->when, w->result, a->op, (const char *)w->path.data, a->text) < 0
+		       ? NULL
+		       : take(&b);
 }
 
-static char *build_line(const struct fs_act *a, const char *ok, struct pf_time now)
+static char *build_line(const struct fs_act *a, const struct words *w)
 {
-	_cleanup_(pf_buf_release) struct pf_buf escaped = PF_BUF_INIT, b = PF_BUF_INIT;
-	const char *path = escape(a->path, &escaped);
-	char when[PF_TIME_TEXT], version[24] = "-";
+	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
+	char version[24] = "-";
 
-	clock_text(now, when);
 	if (a->version)
 		snprintf(version, sizeof(version), "%" PRIu64, a->version);
-	if (!path ||
-	    pf_buf_addf(&b, "%s\t%s\t%s\t%s\t%s\t%s\n", when, a->op, path, result_name(a, ok), version, a->text) < 0)
-		return NULL;
-	return take(&b);
+	return pf_buf_addf(&b, "%s\t%s\t%s\t%s\t%s\t%s\n", w->when, a->op, (const char *)w->path.data, w->result,
+			   version, a->text) < 0
+		       ? NULL
+		       : take(&b);
 }
 
 /* Called locked; takes *line over and gives what it replaces. */
@@ -89,9 +94,12 @@ static void swap_line(struct fs_control *c, char **line, struct pf_time now)
 
 void fs_control_note(struct fs_control *c, const struct fs_act *a)
 {
+	_cleanup_(words_release) struct words w = { .path = PF_BUF_INIT };
 	struct pf_time now = pf_time_now();
-	_cleanup_(pf_freep) char *status = build_status(a, now), *line = build_line(a, "OK", now);
 
+	if (find_words(a, "OK", now, &w) < 0)
+		return;
+	_cleanup_(pf_freep) char *status = build_status(a, &w), *line = build_line(a, &w);
 	if (!status || !line)
 		return;
 	pthread_mutex_lock(&c->lock);
@@ -105,9 +113,12 @@ void fs_control_note(struct fs_control *c, const struct fs_act *a)
 
 void fs_control_event(struct fs_control *c, const struct fs_act *a)
 {
+	_cleanup_(words_release) struct words w = { .path = PF_BUF_INIT };
 	struct pf_time now = pf_time_now();
-	_cleanup_(pf_freep) char *line = build_line(a, "-", now);
 
+	if (find_words(a, "-", now, &w) < 0)
+		return;
+	_cleanup_(pf_freep) char *line = build_line(a, &w);
 	if (!line)
 		return;
 	pthread_mutex_lock(&c->lock);
