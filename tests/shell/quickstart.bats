@@ -38,6 +38,11 @@ version() {
 	grep -q 'write error: Invalid argument' "$BATS_FILE_TMPDIR/first"
 	grep -q 'Z EINVAL renew pins/.*: "soon" is not a time' "$BATS_FILE_TMPDIR/first"
 	grep -q "fusermount3 -u $MNT" "$BATS_FILE_TMPDIR/first"
+	# What it says of commands is so.
+	(
+		eval "$(sed -n 's/^  commands  *//p' "$BATS_FILE_TMPDIR/first")"
+		[[ $(pinctl -d "$TREE/quickstart/table.lance" ls) == '' && $(pinfs -V) == pinfs* ]]
+	)
 	mountpoint -q "$MNT"
 	[[ $(ls "$MNT/pins") == '' ]]
 }
