@@ -53,7 +53,26 @@ static int is_there(const char *path, struct stat *st, struct pf_why *why)
 	return pf_why_set(why, err, "cannot look at %s: %s", pf_text_quote(path, strlen(path), quoted), strerror(-err));
 }
 
-/* Where a file is now, and that it may come. 1: it is in the table alone. */
+/* Are these two paths of one file one name of it, spelled in two ways? */
+static int is_one_name(const char *a, const char *b, struct pf_why *why)
+{
+	const char *a_end = strrchr(a, '/'), *b_end = strrchr(b, '/');
+	_cleanup_(pf_freep) char *a_dir = NULL, *b_dir = NULL;
+	struct stat x, y;
+
+	if (strcmp(a_end, b_end) != 0)
+		return 0;
+	a_dir = strndup(a, (size_t)(a_end - a));
+	b_dir = strndup(b, (size_t)(b_end - b));
+	if (!a_dir || !b_dir)
+		return -ENOMEM;
+	if (stat(a_dir, &x) == 0 && stat(b_dir, &y) == 0)
+		return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	int err = -errno;
+	return pf_why_set(why, err, "cannot look at the directories of %s and %s: %s", a, b, strerror(-err));
+}
+
+/* Where a file is now, and that it may come. 1: it is in the table alone, if perhaps by the name that was given for a scratch dataset's. */
 static int look(const char *from, const char *to, struct pf_why *why)
 {
 	struct stat a, b;
@@ -67,7 +86,7 @@ static int look(const char *from, const char *to, struct pf_why *why)
 		return refuse(why, -EINVAL, from, "is not a file");
 	if (here && (a.st_dev != b.st_dev || a.st_ino != b.st_ino))
 		return refuse(why, -EEXIST, to, "is there already, and is another file: nothing is overwritten");
-	return 0;
+	return here ? is_one_name(from, to, why) : 0;
 }
 
 /* The file `from` as `name` of the table. 1: there is nothing to bring. */
@@ -305,7 +324,7 @@ static int link_one(struct pf_bring_file *f, struct pf_why *why)
 	return pf_why_set(why, err, "cannot link %s into the table: %s", f->from, strerror(-err));
 }
 
-/* All is durable before a version names it. */
+/* All names are durable before a version has them. */
 static int bring(struct pf_store *st, struct pf_bring *l, struct pf_why *why)
 {
 	struct pf_stat was;
@@ -319,8 +338,11 @@ static int bring(struct pf_store *st, struct pf_bring *l, struct pf_why *why)
 	}
 	for (size_t i = 0; r == 0 && i < l->n; i++)
 		r = link_one(&l->v[i], why);
-	for (size_t i = 0; r == 0 && l->n && i < l->n_dirs; i++)
+	for (size_t i = 0; r == 0 && l->n && i < l->n_dirs; i++) {
 		r = pf_store_sync_dir(st, l->dirs[i].name);
+		if (r < 0)
+			pf_why_set(why, r, "cannot sync %s: %s", l->dirs[i].name, strerror(-r));
+	}
 	return r;
 }
 

@@ -135,6 +135,25 @@ static void again(void **state)
 	assert_int_equal(third.n, 0);
 }
 
+/* Whoever names the table itself, or a link to it, loses nothing: the name that would go is the one that stays. */
+static void from_the_table_itself(void **state)
+{
+	struct fixture *x = *state;
+
+	disk_put("t/data/a.lance", "a");
+	disk_put("t/data/a/0.blob", "blob");
+	assert_int_equal(symlink("t", "same"), 0);
+	assert_int_equal(link("t/data/a.lance", "another_name"), 0);
+	for (const char *const *dir = (const char *const[]){ "t", "t/", "same", "./t/data", NULL }; *dir; dir++) {
+		_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
+		_cleanup_(pf_bring_release) struct pf_bring l = { 0 };
+		prepared("Append n0:a.lance", 1, SOURCE_5, &o);
+		assert_int_equal(pf_bring_in(x->b, *dir, &o, &l, NULL), 0);
+		assert_int_equal(pf_bring_end(&l), 0);
+		assert_true(disk_has("t/data/a.lance", "a") && disk_has("t/data/a/0.blob", "blob"));
+	}
+}
+
 static void refused(struct fixture *x, int err, const char *sentence)
 {
 	_cleanup_(pf_bring_release) struct pf_bring l = { 0 };
@@ -214,6 +233,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(all_kinds, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_be_looked_at_is_not_missing, setup, teardown),
 		cmocka_unit_test_setup_teardown(again, setup, teardown),
+		cmocka_unit_test_setup_teardown(from_the_table_itself, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_is_overwritten, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_come, setup, teardown),
 		cmocka_unit_test_setup_teardown(from_a_copy, setup, teardown),
