@@ -25,9 +25,11 @@ void pf_cloned_release(struct pf_cloned *f)
 /* One being made. */
 struct making {
 	const struct pf_clone *c;
-	struct pf_cloned files;
+	struct pf_cloned
+		files; /* the manifest among them once it is there and ours: somebody else may make one of the name */
 	struct pf_next next;
-	char *path; /* of the source, as a base path says it */
+	char *manifest; /* its name */
+	char *path;	/* of the source, as a base path says it */
 	uint32_t base;
 	char uuid[PF_UUID_TEXT];
 	struct pf_buf txn;
@@ -37,6 +39,7 @@ static void making_release(struct making *m)
 {
 	pf_cloned_release(&m->files);
 	pf_next_release(&m->next);
+	free(m->manifest);
 	free(m->path);
 	pf_buf_release(&m->txn);
 }
@@ -313,8 +316,8 @@ static int name_files(struct making *m)
 	pf_uuid_new(&u);
 	pf_uuid_format(&u, m->uuid);
 	pf_manifest_name_format(m->c->source->version, true, base);
-	if (asprintf(&m->files.manifest, "%s_versions/%s", m->c->dir, base) < 0)
-		return m->files.manifest = NULL, -ENOMEM;
+	if (asprintf(&m->manifest, "%s_versions/%s", m->c->dir, base) < 0)
+		return m->manifest = NULL, -ENOMEM;
 	int r = pf_txn_file_name(m->c->dir, m->c->source->version, m->uuid, &m->files.transaction);
 	return r < 0 ? r : source_path(m->c, &m->path);
 }
@@ -367,18 +370,17 @@ static int put_in_place(struct making *m, const char *dir, const char *staged, s
 	struct pf_store *to = m->c->to;
 	struct pf_stat a, b;
 
-	int r = pf_store_link(to, staged, m->files.manifest);
-	if (r < 0 && pf_store_stat(to, staged, &a) == 0 && pf_store_stat(to, m->files.manifest, &b) == 0 &&
+	int r = pf_store_link(to, staged, m->manifest);
+	if (r == -EEXIST)
+		return pf_why_set(why, r, "%s/ has this version already", dir);
+	if (r < 0 && pf_store_stat(to, staged, &a) == 0 && pf_store_stat(to, m->manifest, &b) == 0 &&
 	    pf_stat_same(&a, &b))
 		r = 0;
-	if (r == -EEXIST) {
-		/* Not ours to take away again. */
-		free(STEAL(m->files.manifest));
-		return pf_why_set(why, r, "%s/ has this version already", dir);
-	}
-	if (r == 0)
-		r = pf_store_sync_dir(to, dir);
-	return r < 0 ? pf_why_set(why, r, "cannot publish %s: %s", m->files.manifest, strerror(-r)) : 0;
+	if (r < 0)
+		return pf_why_set(why, r, "cannot publish %s: %s", m->manifest, strerror(-r));
+	m->files.manifest = STEAL(m->manifest);
+	r = pf_store_sync_dir(to, dir);
+	return r < 0 ? pf_why_set(why, r, "cannot sync %s/: %s", dir, strerror(-r)) : 0;
 }
 
 static int publish(struct making *m, const struct pf_splice *changes, uint64_t writer_flags, struct pf_why *why)

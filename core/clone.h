@@ -29,7 +29,8 @@ void pf_cloned_release(struct pf_cloned *f);
  *   -EEXIST      a manifest has its name
  *   -EOPNOTSUPP  the source needs a feature that pinfs does not maintain, or its history of moved rows cannot be interpreted; named
  *   -ENOENT      the source is gone
- *   -EBADMSG ... damaged; storage's error. Nothing is left but directories, unless storage fails in removing, too
+ *   -EBADMSG ... damaged; storage's error. Nothing of ours is left but directories, unless storage fails in removing, too, or does not say whether the
+ *                manifest that is there is ours
  */
 int pf_clone_make(const struct pf_clone *c, struct pf_cloned *out, struct pf_why *why);
 

@@ -336,6 +336,50 @@ static void every_call_may_fail(void **state)
 	}
 }
 
+struct other {
+	const char *before; /* the call, on a name in elsewhere/ */
+	bool done;
+};
+
+static void put_theirs(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct other *o = arg;
+
+	if (o->done || strcmp(op, o->before) != 0 || strncmp(name, AT, strlen(AT)) != 0)
+		return;
+	o->done = true;
+	pf_store_mem_put(st, FIRST, "theirs", 6);
+}
+
+/* Whatever of ours fails, and wherever: a manifest of its name that somebody else has put meanwhile is not ours to take away. */
+static void what_others_publish_meanwhile_stays(void **state)
+{
+	for (const char *const *op = (const char *const[]){ "mkdir", "create", "link", NULL }; *op; op++) {
+		bool reached = true;
+		for (unsigned n = 1; reached; n++) {
+			_cleanup_(pf_store_freep) struct pf_store *st = long_table(3);
+			_cleanup_(pf_cloned_release) struct pf_cloned files = { 0 };
+			struct other o = { *op, false };
+			struct pf_why why = PF_WHY_INIT;
+			unsigned before = pf_store_mem_calls(st);
+			struct pf_stat there;
+
+			pf_store_mem_set_hook(st, put_theirs, &o);
+			pf_store_mem_fault(st, n, PF_FAULT_BEFORE, -EIO, false);
+			int r = make(st, NULL, &files, &why);
+			reached = pf_store_mem_calls(st) - before >= n;
+			heal(st);
+			pf_store_mem_set_hook(st, NULL, NULL);
+			assert_true(r == -EIO || r == -EEXIST);
+			assert_true(why.text[0]);
+			if (!o.done)
+				continue;
+			assert_int_equal(pf_store_stat(st, FIRST, &there), 0);
+			assert_int_equal(there.size, 6);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,6 +390,7 @@ int main(void)
 		cmocka_unit_test(refused),
 		cmocka_unit_test(a_long_history),
 		cmocka_unit_test(every_call_may_fail),
+		cmocka_unit_test(what_others_publish_meanwhile_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
