@@ -74,15 +74,19 @@ static int add_pins(struct blockers *b, const struct pf_pins *pins)
 	return r < 0 ? r : end_kind(b);
 }
 
-static int add_lost(struct pf_branch *branch, struct blockers *b)
+static int add_lost(struct pf_branch *branch, struct blockers *b, struct pf_why *why)
 {
 	_cleanup_(pf_lost_list_release) struct pf_lost_list lost = { 0 };
+	struct pf_why inner = PF_WHY_INIT;
 	char id[PF_UUID_TEXT];
 
-	/* Whatever cannot be read below the head is nobody's reason to keep the branch. */
-	int r = pf_lost_recent(branch, LOST_LOOK, &lost, NULL);
+	int r = pf_lost_recent(branch, LOST_LOOK, &lost, &inner);
+	/* What is damaged or gone below the head is nobody's reason to keep the branch; storage that fails says nothing of what is there. */
+	if (r == -EBADMSG || r == -EOPNOTSUPP || r == -ENOENT || r == -ENODATA)
+		return 0;
 	if (r < 0)
-		return r == -ENOMEM ? r : 0;
+		return pf_why_set(why, r, "cannot look for lost pins of the branch %s: %s", pf_branch_name(branch),
+				  inner.text[0] ? inner.text : strerror(-r));
 	for (size_t i = 0; r == 0 && i < lost.n; i++) {
 		pf_uuid_format(&lost.v[i].pin.id, id);
 		r = add(b, "lost pins, to be registered anew or waived", id);
@@ -106,7 +110,7 @@ static int add_head(const struct dropping *d, struct blockers *b, struct pf_why 
 	if (r < 0)
 		return pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
 	r = add_pins(b, &head->pins);
-	return r == 0 && d->has_ref ? add_lost(branch, b) : r;
+	return r == 0 && d->has_ref ? add_lost(branch, b, why) : r;
 }
 
 /* Is `other` made from a version of it, or from one of its children's? By its list of ancestors; by name where there is none. */
@@ -259,19 +263,44 @@ static int remove_files(struct sweep *s, const char *branch_dir)
 	return r;
 }
 
+static int ref_failed(const struct dropping *d, int err, struct pf_why *why)
+{
+	return pf_why_set(why, err, "cannot remove %s: %s", d->ref.file, strerror(-err));
+}
+
+/* Its bytes, to put it back, and that it still is the branch that was looked at. */
+static int keep_ref(struct dropping *d, struct pf_why *why)
+{
+	_cleanup_(pf_branch_ref_release) struct pf_branch_ref now = { 0 };
+	struct pf_why inner = PF_WHY_INIT;
+
+	int r = pf_store_get(d->st, d->ref.file, PF_REF_FILE_MAX, &d->text);
+	if (r == 0)
+		r = pf_branch_ref_read(d->st, d->name, &now, &inner);
+	if (r == -ENOENT || (r == 0 && strcmp(now.id, d->ref.id) != 0))
+		return pf_why_set(why, -EAGAIN, "somebody else deleted the branch %s at the same time%s: try again",
+				  d->name, r == 0 ? " and made it anew" : "");
+	return r < 0 ? ref_failed(d, r, why) : 0;
+}
+
 /* Its ref, which is not there any more after 0. */
 static int remove_ref(struct dropping *d, struct pf_why *why)
 {
 	_cleanup_(pf_branch_ref_release) struct pf_branch_ref ref = { 0 };
 
-	int r = pf_store_get(d->st, d->ref.file, PF_REF_FILE_MAX, &d->text);
-	if (r == 0)
-		r = pf_ref_remove(d->st, d->ref_dir, d->ref.file);
-	if (r == 0 || r == -ENOENT)
+	int r = pf_ref_remove(d->st, d->ref_dir, d->ref.file);
+	if (r == 0 || r == -ENOENT || pf_branch_ref_read(d->st, d->name, &ref, NULL) == -ENOENT)
 		return 0;
-	if (d->text.len && pf_branch_ref_read(d->st, d->name, &ref, NULL) == -ENOENT)
-		return 0;
-	return pf_why_set(why, r, "cannot remove %s: %s", d->ref.file, strerror(-r));
+	return ref_failed(d, r, why);
+}
+
+/* Is the file there as we would put it back: by somebody else who was deleting it, too? */
+static bool is_back(const struct dropping *d)
+{
+	_cleanup_(pf_buf_release) struct pf_buf now = PF_BUF_INIT;
+
+	return pf_store_get(d->st, d->ref.file, PF_REF_FILE_MAX, &now) == 0 && now.len == d->text.len &&
+	       memcmp(now.data, d->text.data, now.len) == 0;
 }
 
 /*
@@ -286,7 +315,7 @@ static int check_again(struct dropping *d, struct pf_why *why)
 	if (r == 0)
 		return 0;
 	int put = pf_ref_put(d->st, d->ref_dir, d->ref.file, &d->text);
-	if (put < 0)
+	if (put < 0 && !is_back(d))
 		return pf_why_set(why, -EINPROGRESS, "%s was removed, and putting it back failed (%s): %s", d->ref.file,
 				  strerror(-put), inner.text);
 	return pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
@@ -310,15 +339,18 @@ static int look(struct dropping *d, bool force, struct pf_why *why)
 	if (r != -ENOENT)
 		return pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
 	r = pf_store_stat(d->st, d->dir, &st);
-	if (r == 0 && !force && is_line(d->st, d->dir) > 0)
+	int line = r == 0 && !force ? is_line(d->st, d->dir) : 0;
+	if (line > 0)
 		return pf_why_set(
 			why, -ENOENT,
 			"%s, but the directory %s has versions: what a creation or deletion left. --force removes it "
 			"if nothing in it is held",
 			inner.text, d->dir);
 	if (r == 0 && !force)
-		r = -ENOENT;
-	return r < 0 ? pf_why_set(why, r, "%s", r == -ENOENT ? inner.text : strerror(-r)) : 0;
+		r = line < 0 ? line : -ENOENT;
+	if (r == -ENOENT)
+		return pf_why_set(why, r, "%s", inner.text);
+	return r < 0 ? pf_why_set(why, r, "cannot look at %s: %s", d->dir, strerror(-r)) : 0;
 }
 
 int pf_branch_delete(struct pf_store *st, const char *name, bool force, struct pf_why *why)
@@ -330,7 +362,9 @@ int pf_branch_delete(struct pf_store *st, const char *name, bool force, struct p
 	if (r == 0)
 		r = check(&d, why);
 	if (r == 0 && d.has_ref) {
-		r = remove_ref(&d, why);
+		r = keep_ref(&d, why);
+		if (r == 0)
+			r = remove_ref(&d, why);
 		if (r == 0)
 			r = check_again(&d, why);
 	}

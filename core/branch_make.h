@@ -26,6 +26,7 @@ int pf_branch_create(struct pf_branch *from, uint64_t version, const char *name,
  * missing, of which there may be no more than the directory. Refused, forced or not:
  *   -EBUSY   it has pins, lost pins, children or tags, or a head that cannot be read; the sentence names them
  *   -ENOENT  no such branch; without `force` also if only its directory is there
+ *   -EAGAIN  somebody else deleted it at the same time
  *   others   of pf_branches_list and pf_tags_list, and storage's. If files could not be removed the branch is deleted all the same, and the sentence says so
  */
 int pf_branch_delete(struct pf_store *st, const char *name, bool force, struct pf_why *why);

@@ -9,6 +9,7 @@
 #include "core/branch_make.h"
 
 #include "attempt.h"
+#include "pinned.h"
 
 #define REF	 "_refs/branches/dev.json"
 #define MANIFEST "tree/dev/_versions/18446744073709551610.manifest"
@@ -261,6 +262,117 @@ static void a_pin_that_comes_in_between_saves_the_branch(void **state)
 	pf_store_free(st);
 }
 
+/* Before the `nth` time that the ref is read, while it is there, `act`. */
+struct at_read {
+	unsigned nth, seen;
+	void (*act)(struct pf_store *st);
+};
+
+static void meddle_at_read(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct at_read *a = arg;
+
+	if (strcmp(op, "open") == 0 && strcmp(name, REF) == 0 && exists(st, REF) && ++a->seen == a->nth)
+		a->act(st);
+}
+
+static void delete_with_a_pin(struct pf_store *st)
+{
+	pin(st);
+	assert_int_equal(pf_store_mem_del(st, REF), 0);
+}
+
+/* Two delete it, and a pin arrives: whoever finds no ref has none to put back, least of all one without a byte in it. */
+static void others_delete_it_first(void **state)
+{
+	bool reached = true;
+
+	for (unsigned n = 1; reached; n++) {
+		struct pf_store *st = new_store();
+		struct at_read a = { n, 0, delete_with_a_pin };
+		struct pf_why why = PF_WHY_INIT;
+
+		made(st, "dev");
+		pf_store_mem_set_hook(st, meddle_at_read, &a);
+		int r = pf_branch_delete(st, "dev", false, &why);
+		pf_store_mem_set_hook(st, NULL, NULL);
+		reached = a.seen >= n;
+		if (reached) {
+			assert_true(r == -ENOENT || r == -EBUSY || r == -EAGAIN);
+			assert_true(why.text[0]);
+			assert_false(exists(st, REF));
+			assert_true(exists(st, MANIFEST));
+		}
+		pf_store_free(st);
+	}
+}
+
+static void make_anew(struct pf_store *st)
+{
+	table_put_branch(st, "dev", 5, "fedcba9876543210fedcba9876543210");
+}
+
+/* The branch that was looked at is the one that goes, and no other of the name. */
+static void others_make_it_anew(void **state)
+{
+	bool reached = true;
+
+	for (unsigned n = 2; reached; n++) {
+		struct pf_store *st = new_store();
+		struct at_read a = { n, 0, make_anew };
+
+		made(st, "dev");
+		pf_store_mem_set_hook(st, meddle_at_read, &a);
+		int r = pf_branch_delete(st, "dev", false, NULL);
+		pf_store_mem_set_hook(st, NULL, NULL);
+		reached = a.seen >= n;
+		assert_int_equal(r, reached ? -EAGAIN : 0);
+		assert_int_equal(exists(st, REF), reached);
+		assert_int_equal(exists(st, MANIFEST), reached);
+		pf_store_free(st);
+	}
+}
+
+/* A branch on which another writer has lost a pin, without its guard tag. */
+static struct pf_store *with_a_lost_pin(void)
+{
+	struct pf_store *st = new_store();
+
+	made(st, "dev");
+	pinned_put(st, &(struct table_version){ .version = 6, .dir = "tree/dev/", .branch = "dev" },
+		   &(struct pinned){ .pins = "a" });
+	pinned_put(st, &(struct table_version){ .version = 7, .dir = "tree/dev/", .branch = "dev" },
+		   &(struct pinned){ .pins = NULL });
+	return st;
+}
+
+/* Storage that fails once is no reason to think that nothing was lost, or that nothing is there. */
+static void what_cannot_be_looked_at_is_not_missing(void **state)
+{
+	bool reached = true;
+
+	for (unsigned n = 1; reached; n++) {
+		struct pf_store *st = with_a_lost_pin();
+		struct pf_why why = PF_WHY_INIT;
+		unsigned before = pf_store_mem_calls(st);
+
+		pf_store_mem_fault(st, n, PF_FAULT_BEFORE, -EIO, false);
+		int r = pf_branch_delete(st, "dev", false, &why);
+		reached = pf_store_mem_calls(st) - before >= n;
+		if (r != (reached ? -EIO : -EBUSY))
+			fail_msg("call %u: %d, %s", n, r, why.text);
+		heal(st);
+		assert_true(exists(st, REF));
+		/* Without its ref it is a directory that nobody needs, and without force that is said. */
+		assert_int_equal(pf_store_mem_del(st, REF), 0);
+		pf_store_mem_fault(st, n, PF_FAULT_BEFORE, -EIO, false);
+		r = pf_branch_delete(st, "dev", false, &why);
+		assert_true(r == -EIO || (r == -ENOENT && strstr(why.text, "--force")));
+		heal(st);
+		pf_store_free(st);
+	}
+}
+
 static void others_inside_and_beside_stay(void **state)
 {
 	_cleanup_(pf_buf_release) struct pf_buf files = PF_BUF_INIT;
@@ -309,6 +421,9 @@ int main(void)
 		cmocka_unit_test(two_make_one_branch),
 		cmocka_unit_test(a_source_that_goes_meanwhile),
 		cmocka_unit_test(a_pin_that_comes_in_between_saves_the_branch),
+		cmocka_unit_test(others_delete_it_first),
+		cmocka_unit_test(others_make_it_anew),
+		cmocka_unit_test(what_cannot_be_looked_at_is_not_missing),
 		cmocka_unit_test(others_inside_and_beside_stay),
 		cmocka_unit_test(names_that_share_folders),
 	};
