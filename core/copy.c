@@ -41,7 +41,7 @@ static enum pass pass_of(const char *dir, const char *name)
 /* What somebody is writing, and tags of pins that the copy does not have. */
 static bool stays_behind(const char *dir, const char *name)
 {
-	_cleanup_(pf_freep) char *tag = NULL;
+	char tag[sizeof("pinfs-") + PF_UUID_TEXT];
 	struct pf_uuid pin;
 	size_t n = strlen(name);
 
@@ -49,8 +49,9 @@ static bool stays_behind(const char *dir, const char *name)
 		return true;
 	if (strcmp(dir, "_refs/tags") != 0 || n <= 5 || strcmp(name + n - 5, ".json") != 0)
 		return false;
-	tag = strndup(name, n - 5);
-	return tag && pf_guard_name_parse(tag, &pin);
+	/* One that is longer is cut, and then as little a guard's as it was. */
+	snprintf(tag, sizeof(tag), "%.*s", (int)n - 5, name);
+	return pf_guard_name_parse(tag, &pin);
 }
 
 static int failed(struct copying *c, int err, const char *path)
@@ -69,6 +70,7 @@ static int move_base(struct copying *c, struct pf_span message, struct pf_buf *o
 	struct pf_message m;
 	struct pf_member f;
 	struct pf_span text = { NULL, 0 };
+	char quoted[PF_QUOTE_TEXT];
 	int r;
 
 	pf_message_init(&m, message);
@@ -80,8 +82,14 @@ static int move_base(struct copying *c, struct pf_span message, struct pf_buf *o
 	path = strndup((const char *)text.p ? (const char *)text.p : "", text.n);
 	if (!path)
 		return -ENOMEM;
-	if (pf_store_resolve(c->from, path, &name) != 1)
+	r = pf_store_resolve(c->from, path, &name);
+	/* What is not there, or relative to who knows what, leads nowhere. */
+	if (r == 0 || r == -ENOENT || r == -ENOTDIR || r == -EINVAL)
 		return pf_put_span(out, LANCE__MANIFEST__FIELD__BASE_PATHS, message);
+	/* Left as it is, one that leads into the table would have writers to the copy delete the table's files. */
+	if (r < 0)
+		return pf_why_set(c->why, r, "cannot tell whether the base path %s leads into the table: %s",
+				  pf_text_quote(path, strlen(path), quoted), strerror(-r));
 	bool root = strcmp(name, ".") == 0;
 	r = pf_buf_addf(&moved, "%s%s%s", c->at, root ? "" : "/", root ? "" : name);
 	if (r == 0)
@@ -196,6 +204,9 @@ static int copy_dir(struct copying *c, const char *dir, unsigned depth)
 	for (size_t i = 0; r == 0 && i < l.n; i++)
 		if (!stays_behind(dir, l.v[i].name))
 			r = copy_entry(c, dir, &l.v[i], depth);
+	/* With the names of all passes in it. A copy that says of what it is one is whole. */
+	if (r == 0 && c->pass == N_PASSES - 1 && (r = pf_store_sync_dir(c->to, dir)) < 0)
+		return failed(c, r, dir);
 	return r;
 }
 

@@ -38,21 +38,22 @@ int pf_copy_origin_write(struct pf_store *copy, struct pf_why *why)
 	if (r < 0)
 		return r;
 	r = pf_store_write_new(copy, PF_COPY_ORIGIN, lines.data, lines.len, true);
+	if (r == 0)
+		r = pf_store_sync_dir(copy, ".");
 	return r < 0 ? pf_why_set(why, r, "cannot write %s: %s", PF_COPY_ORIGIN, strerror(-r)) : 0;
 }
 
 /* One line, without its end. 1: it is of `dir`. */
 static int parse_line(char *line, const char *dir, struct pf_copy_origin *out)
 {
-	char *uuid = strchr(line, ' '), *where = uuid ? strchr(uuid + 1, ' ') : NULL, *end;
+	char *uuid = strchr(line, ' '), *where = uuid ? strchr(uuid + 1, ' ') : NULL;
+	uint64_t version;
 	struct pf_uuid id;
 
 	if (!where)
 		return -EBADMSG;
 	*uuid++ = *where++ = '\0';
-	errno = 0;
-	unsigned long long version = strtoull(line, &end, 10);
-	if (errno || *end || end == line || version == 0 || strlen(uuid) != PF_UUID_TEXT - 1 ||
+	if (pf_u64_parse(line, strlen(line), &version) < 0 || version == 0 || strlen(uuid) != PF_UUID_TEXT - 1 ||
 	    pf_uuid_parse(uuid, strlen(uuid), &id, NULL) < 0)
 		return -EBADMSG;
 	if (strcmp(where, dir) != 0)
@@ -73,10 +74,15 @@ int pf_copy_origin(struct pf_store *copy, const char *dir, struct pf_copy_origin
 		return pf_why_set(why, -EINVAL,
 				  "%s does not say of what it is a copy: expected one that `pinctl copy` made",
 				  copy->where);
+	if (r == -EFBIG)
+		return pf_why_set(why, -EBADMSG, "%s/%s: expected at most %d bytes", copy->where, PF_COPY_ORIGIN,
+				  FILE_MAX);
 	if (r < 0)
 		return pf_why_set(why, r, "cannot read %s/%s: %s", copy->where, PF_COPY_ORIGIN, strerror(-r));
 	if (!pf_buf_str(&text))
 		return -ENOMEM;
+	if (strlen((char *)text.data) != text.len)
+		return pf_why_set(why, -EBADMSG, "%s/%s: expected text, found a NUL", copy->where, PF_COPY_ORIGIN);
 	for (char *line = strtok_r((char *)text.data, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		r = parse_line(line, dir, &found);
 		if (r < 0)

@@ -202,6 +202,30 @@ static void base_paths(void **state)
 	assert_string_equal(l.v[2].path, "/tmp");
 }
 
+/* A base path that perhaps leads into the table is not left to lead there from the copy, whose writers would delete by it. */
+static void a_base_path_that_cannot_be_followed(void **state)
+{
+	struct fixture *x = *state;
+	_cleanup_(pf_buf_release) struct pf_buf extra = PF_BUF_INIT;
+	struct pf_copied done;
+	struct pf_why why = PF_WHY_INIT;
+	char path[160];
+
+	assert_int_equal(symlink("loop", "loop"), 0);
+	snprintf(path, sizeof(path), "%s/loop/t", x->dir);
+	table_add_base(&extra, 1, true, path);
+	table_put(x->mem, &(struct table_version){ .version = 4, .extra = &extra });
+	pf_store_free(STEAL(x->table));
+	assert_int_equal(system("rm -r t"), 0);
+	x->table = disk_table(x->mem, "t");
+	assert_int_equal(pf_copy_table(x->table, x->copy, x->at, &done, &why), -ELOOP);
+	assert_non_null(strstr(why.text, "cannot tell whether the base path"));
+	/* Where nothing is, nothing is deleted. */
+	assert_int_equal(unlink("loop"), 0);
+	assert_int_equal(system("rm -r copy/*"), 0);
+	assert_int_equal(pf_copy_table(x->table, x->copy, x->at, &done, &why), 0);
+}
+
 static void origins_that_are_damaged(void **state)
 {
 	static const struct {
@@ -213,6 +237,8 @@ static void origins_that_are_damaged(void **state)
 		{ "3 " SOURCE_5 "\n", -EBADMSG },
 		{ "x " SOURCE_5 " \n", -EBADMSG },
 		{ "0 " SOURCE_5 " \n", -EBADMSG },
+		{ "-1 " SOURCE_5 " \n", -EBADMSG },
+		{ "+3 " SOURCE_5 " \n", -EBADMSG },
 		{ " " SOURCE_5 " \n", -EBADMSG },
 		{ "99999999999999999999 " SOURCE_5 " \n", -EBADMSG },
 		{ "3 " SOURCE_5 "0 \n", -EBADMSG },
@@ -233,6 +259,13 @@ static void origins_that_are_damaged(void **state)
 			fail_msg("%s: %d", rows[i].text, r);
 	}
 	assert_int_equal(o.version, 4);
+
+	static const char nul[] = "3 " SOURCE_5 " tree/y/\0\n4 " SOURCE_5 " \n";
+	assert_int_equal(unlink("copy/" PF_COPY_ORIGIN), 0);
+	assert_int_equal(pf_store_write_new(x->copy, PF_COPY_ORIGIN, nul, sizeof(nul) - 1, false), 0);
+	assert_int_equal(pf_copy_origin(x->copy, "", &o, &why), -EBADMSG);
+	assert_int_equal(truncate("copy/" PF_COPY_ORIGIN, (1 << 24) + 1), 0);
+	assert_int_equal(pf_copy_origin(x->copy, "", &o, &why), -EBADMSG);
 }
 
 int main(void)
@@ -243,6 +276,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(copies_of_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(links_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(base_paths, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_base_path_that_cannot_be_followed, setup, teardown),
 		cmocka_unit_test_setup_teardown(origins_that_are_damaged, setup, teardown),
 	};
 
