@@ -121,7 +121,8 @@ static bool share_hashes(const struct pf_numbers *a, struct pf_numbers *b)
 /* Filters of one measure without a common bit have no common key. */
 static bool share_bits(const struct filter *a, const struct filter *b)
 {
-	if (a->items != b->items || fabs(a->probability - b->probability) > DBL_EPSILON || a->bits.n != b->bits.n)
+	/* One that is no number is of no measure, and so is not the same as any. */
+	if (a->items != b->items || !(fabs(a->probability - b->probability) <= DBL_EPSILON) || a->bits.n != b->bits.n)
 		return true;
 	for (size_t i = 0; i < a->bits.n; i++)
 		if (a->bits.p[i] & b->bits.p[i])

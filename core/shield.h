@@ -22,7 +22,7 @@ void pf_shield_freep(struct pf_shield **s);
  * May `path`, a name in the store, be removed or changed? 0, and *known: a version of some line refers to it, or it lies in no
  * line's folders, or pins were never enabled. Or
  *   -EBUSY  it is shielded: *why names a pin or a branch; or what pins need cannot be told, since something in a window cannot be read: then nothing is
- *           free below the folders of a line
+ *           free, whatever *known says
  *   -ENOMEM
  */
 int pf_shield_check(const struct pf_shield *s, const char *path, bool *known, struct pf_why *why);

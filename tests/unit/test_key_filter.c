@@ -1,6 +1,7 @@
 /* When two sets of inserted keys may have one in common: KeyExistenceFilter of lance-table 14.0.2. */
 #include "core/key_filter.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -36,7 +37,7 @@ static void bloom(struct pf_buf *out, const char *columns, const char *bits, uin
 	put(&filter, 1, bits, strlen(bits));
 	if (items)
 		assert_int_equal(pf_wire_put_u64(&filter, 3, items), 0);
-	if (probability > 0)
+	if (fpclassify(probability) != FP_ZERO)
 		put_double(&filter, 4, probability);
 	put(out, 3, filter.data, filter.len);
 }
@@ -86,7 +87,7 @@ static void bloom_filters(void **state)
 		{ "\x01\x40", 0, 0, 1 },	  { "\x02\x10", 0, 0, 0 },
 		{ "\x02\x10", 8192, 0.00057, 0 }, /* what is meant where nothing is said */
 		{ "\x02\x10", 8191, 0.00057, 1 }, { "\x02\x10", 8192, 0.00058, 1 },
-		{ "\x02\x10\x10", 0, 0, 1 },
+		{ "\x02\x10\x10", 0, 0, 1 },	  { "\x02\x10", 8192, NAN, 1 },
 	};
 	struct pf_buf a = PF_BUF_INIT, b = PF_BUF_INIT;
 
