@@ -93,7 +93,31 @@ def versions(at):
     return [version["version"] for version in table(at).list_versions()]
 
 
-def compact(at):
+def create_over(at):
+    lancedb.connect(os.path.dirname(at)).create_table("t", rows(0, 9), mode="overwrite")
+    return table(at).count_rows()
+
+
+def create_where_it_is(at):
+    return lancedb.connect(os.path.dirname(at)).create_table("t", schema=rows(0, 1).schema, exist_ok=True).count_rows()
+
+
+def branch(at):
+    side = table(at).branches.create("side")
+    side.add(rows(100, 5))
+    return table(at).count_rows(), side.count_rows(), sorted(table(at).branches.list())
+
+
+def clone(at):
+    found = lancedb.connect(os.path.dirname(at)).clone_table("clone", at)
+    return found.count_rows()
+
+
+def rename(at):
+    lancedb.connect(os.path.dirname(at)).rename_table("t", "other")
+
+
+def optimize(at):
     """As its users do it: compaction, indices and a cleanup of what is older than a week."""
     table(at).add(rows(100, 10))
     table(at).optimize()
@@ -102,6 +126,18 @@ def compact(at):
 
 def clean(at):
     table(at).optimize(cleanup_older_than=datetime.timedelta(0), delete_unverified=True)
+
+
+def drop_table(at):
+    lancedb.connect(os.path.dirname(at)).drop_table("t")
+
+
+def drop_all_tables(at):
+    lancedb.connect(os.path.dirname(at)).drop_all_tables()
+
+
+def drop_database(at):
+    lancedb.connect(os.path.dirname(at)).drop_database()
 
 
 if __name__ == "__main__":
