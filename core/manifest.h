@@ -56,6 +56,8 @@ struct pf_manifest {
  * detached (`d...`), staging (`.tmp*`, `*.manifest#1`, `*.manifest-uuid`), the hint, other people's files.
  */
 int pf_manifest_name_parse(const char *name, uint64_t *version, bool *v2);
+/* Is it none, but Lance takes it for a version's: it reads the number before the first dot, also `+7` and `007`, of any name that ends in `manifest`? */
+bool pf_manifest_name_misleads(const char *name);
 void pf_manifest_name_format(uint64_t version, bool v2, char out[PF_MANIFEST_NAME_MAX]);
 
 /*

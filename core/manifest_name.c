@@ -31,6 +31,18 @@ int pf_manifest_name_parse(const char *name, uint64_t *version, bool *v2)
 	return 1;
 }
 
+bool pf_manifest_name_misleads(const char *name)
+{
+	static const char end[] = "manifest"; /* with or without a dot before it */
+	const char *number = name[0] == '+' ? name + 1 : name;
+	size_t len = strlen(name), digits = strspn(number, "0123456789");
+	uint64_t version;
+	bool v2;
+
+	return digits > 0 && number[digits] == '.' && len >= sizeof(end) - 1 &&
+	       strcmp(name + len - (sizeof(end) - 1), end) == 0 && !pf_manifest_name_parse(name, &version, &v2);
+}
+
 void pf_manifest_name_format(uint64_t version, bool v2, char out[PF_MANIFEST_NAME_MAX])
 {
 	if (v2)

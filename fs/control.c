@@ -40,13 +40,29 @@ static char *take(struct pf_buf *b)
 /* What both texts about an act have. */
 struct words {
 	char when[PF_TIME_TEXT];
-	struct pf_buf path; /* escaped */
+	struct pf_buf path, text; /* escaped */
 	const char *result;
 };
 
 static void words_release(struct words *w)
 {
 	pf_buf_release(&w->path);
+	pf_buf_release(&w->text);
+}
+
+/* A sentence may tell names, and these are anybody's: a line stays one line. Backslashes are of what the sentence quotes already. */
+static int escape_sentence(const char *s, struct pf_buf *out)
+{
+	for (;;) {
+		size_t n = strcspn(s, "\\");
+		int r = pf_text_escape(s, n, out);
+		if (r < 0 || !s[n])
+			return r;
+		r = pf_buf_addch(out, s[n]);
+		if (r < 0)
+			return r;
+		s += n + 1;
+	}
 }
 
 /* `ok` is what the result of an act without error is called. 0 or -ENOMEM. */
@@ -57,14 +73,17 @@ static int find_words(const struct fs_act *a, const char *ok, struct pf_time now
 	out->result = name ? name : "UNKNOWN";
 	clock_text(now, out->when);
 	int r = pf_text_escape(a->path, strlen(a->path), &out->path);
-	return r < 0 || !pf_buf_str(&out->path) ? -ENOMEM : 0;
+	if (r == 0)
+		r = escape_sentence(a->text, &out->text);
+	return r < 0 || !pf_buf_str(&out->path) || !pf_buf_str(&out->text) ? -ENOMEM : 0;
 }
 
 static char *build_status(const struct fs_act *a, const struct words *w)
 {
 	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
 
-	return pf_buf_addf(&b, "%s %s %s %s: %s\n", w->when, w->result, a->op, (const char *)w->path.data, a->text) < 0
+	return pf_buf_addf(&b, "%s %s %s %s: %s\n", w->when, w->result, a->op, (const char *)w->path.data,
+			   (const char *)w->text.data) < 0
 		       ? NULL
 		       : take(&b);
 }
@@ -77,7 +96,7 @@ static char *build_line(const struct fs_act *a, const struct words *w)
 	if (a->version)
 		snprintf(version, sizeof(version), "%" PRIu64, a->version);
 	return pf_buf_addf(&b, "%s\t%s\t%s\t%s\t%s\t%s\n", w->when, a->op, (const char *)w->path.data, w->result,
-			   version, a->text) < 0
+			   version, (const char *)w->text.data) < 0
 		       ? NULL
 		       : take(&b);
 }

@@ -138,6 +138,10 @@ void gate_op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 		r = check_writable(fs, &why);
 	if (r == 0)
 		r = gate_may_make(at.path, &why);
+	/* Lance looks for versions below it, too. */
+	gate_name_parse(at.path, &at.name);
+	if (r == 0 && at.name.cls == GATE_VERSIONS)
+		r = pf_why_set(&why, -EPERM, "versions lie side by side, and no directory among them");
 	if (r == 0)
 		r = dir = gate_open_parent(fs, at.path, &last);
 	if (r >= 0)
@@ -360,7 +364,10 @@ void gate_op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char 
 		r = check_link(&m, &why);
 	if (r == 0) {
 		gate_name_parse(m.to.path, &m.to.name);
-		r = m.to.name.cls == GATE_MANIFEST ? gate_publish(fs, &m.from, m.to.path, &m.to.name, &why) : 1;
+		if (m.to.name.cls == GATE_MANIFEST)
+			r = gate_publish(fs, &m.from, m.to.path, &m.to.name, &why);
+		else
+			r = gate_may_make(m.to.path, &why) < 0 ? -EPERM : 1;
 		if (r > 0)
 			r = link_plainly(fs, &m);
 		linked = r == 0;

@@ -247,6 +247,8 @@ int gate_may_make(const char *path, struct pf_why *why)
 	if (name.cls == GATE_MANIFEST)
 		return pf_why_set(why, -EPERM,
 				  "a version is published by a link of its staged manifest, so that it keeps the pins");
+	if (name.cls == GATE_VERSIONS && pf_manifest_name_misleads(last_name(path)))
+		return pf_why_set(why, -EPERM, "Lance would take this name for a version's");
 	if (strcmp(path, GATE_TREE) == 0)
 		return pf_why_set(why, -EPERM, "the pins are here");
 	return 0;

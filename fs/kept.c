@@ -146,7 +146,7 @@ static int see_one(struct looking *l, char *path)
 	int r = stat_dir(l->st, path, &st);
 	if (r < 0)
 		return r;
-	if (st.mtime_ns > l->now_ns - SETTLED_NS)
+	if (st.ctime_ns > l->now_ns - SETTLED_NS)
 		s->settled = false;
 	s->v[s->n++] = (struct fs_seen_dir){ STEAL(own), st };
 	return 0;
@@ -318,6 +318,12 @@ static int explain(struct fs_kept *k, struct fs_line *of, struct walk *w, struct
 	return 0;
 }
 
+/* The time of its last modification anybody can set back. */
+static bool is_same(const struct pf_stat *a, const struct pf_stat *b)
+{
+	return pf_stat_same(a, b) && a->ctime_ns == b->ctime_ns;
+}
+
 /*
  * Is everything as it was when all versions were read? Not one of these directories is listed for that: what is in it, and so which other ones there are, is
  * what it was.
@@ -328,7 +334,7 @@ static bool holds(struct fs_kept *k)
 	struct pf_stat now;
 
 	for (size_t i = 0; s->settled && i < s->n; i++)
-		if (stat_dir(k->lines.st, s->v[i].path, &now) < 0 || !pf_stat_same(&now, &s->v[i].st))
+		if (stat_dir(k->lines.st, s->v[i].path, &now) < 0 || !is_same(&now, &s->v[i].st))
 			return false;
 	return s->settled;
 }

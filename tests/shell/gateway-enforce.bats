@@ -10,27 +10,6 @@ assault() {
 	same "$status: $output" '0: '
 }
 
-# The data file that version 8 has and those before have not, put aside: $LAST is its name.
-take_last() {
-	mv "$DIR/next" "$TABLE/_versions/$V8"
-	LAST=$(pinctl -d "$TABLE" snapshots >/dev/null && comm -13 <(named_before) <(files_now))
-	[[ $LAST == data/* && $LAST != *$'\n'* ]]
-	mv "$TABLE/_versions/$V8" "$DIR/next"
-	mkdir "$DIR/last"
-	mv "$TABLE/$LAST" "$DIR/last/data"
-}
-
-named_before() {
-	local f
-	for f in "$TABLE"/data/*; do
-		! cat "$TABLE/_versions/$V7" "$TABLE"/_versions/1844674407370955161[0-4].manifest | grep -qF "${f##*/}" || echo "${f#"$TABLE/"}"
-	done | sort
-}
-
-files_now() {
-	(cd "$TABLE" && printf '%s\n' data/*) | sort
-}
-
 # --- what becomes needed ---
 
 @test "a file that is open for writing when a version comes to need it is not written any more" {

@@ -81,7 +81,28 @@ stage() {
 	cp "$DIR/next" "$TABLE/_versions/$1"
 }
 
-# all PATTERN: each version that is there has the pin's window whole.
+# The data file that version 8 has and those before have not, put aside: $LAST is its name.
+take_last() {
+	mv "$DIR/next" "$TABLE/_versions/$V8"
+	LAST=$(pinctl -d "$TABLE" snapshots >/dev/null && comm -13 <(named_before) <(files_now))
+	[[ $LAST == data/* && $LAST != *$'\n'* ]]
+	mv "$TABLE/_versions/$V8" "$DIR/next"
+	mkdir "$DIR/last"
+	mv "$TABLE/$LAST" "$DIR/last/data"
+}
+
+named_before() {
+	local f
+	for f in "$TABLE"/data/*; do
+		! cat "$TABLE/_versions/$V7" "$TABLE"/_versions/1844674407370955161[0-4].manifest | grep -qF "${f##*/}" || echo "${f#"$TABLE/"}"
+	done | sort
+}
+
+files_now() {
+	(cd "$TABLE" && printf '%s\n' data/*) | sort
+}
+
+# Each version that is there has the pin's window whole.
 window_whole() {
 	run pinctl -d "$TABLE" check
 	same "$status" 0

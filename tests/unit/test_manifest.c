@@ -119,6 +119,44 @@ static void test_names(void **state)
 			fail_msg("%s was taken for version %lu", others[i], (unsigned long)version);
 }
 
+/* What Lance 14.0.2 answers to, or stumbles over, when it finds a file of this name (measured). */
+static void test_misleading(void **state)
+{
+	static const char *const misleading[] = {
+		"00009.manifest",
+		"+9.manifest",
+		"9.x.manifest",
+		"9.xmanifest",
+		"99.9manifest",
+		"018446744073709551606.manifest",
+		"+8446744073709551606.manifest",
+		"18446744073709551606.manifest.manifest",
+	};
+	static const char *const others[] = {
+		"9.manifest",
+		"18446744073709551606.manifest",
+		"d9.manifest",
+		"x.manifest",
+		"9.manifest#1",
+		"9.manifest-x",
+		"9manifest",
+		".manifest",
+		"+.manifest",
+		"9.MANIFEST",
+		"9.",
+		"",
+		".tmp_9.manifest",
+		"latest_version_hint.json",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(misleading); i++)
+		if (!pf_manifest_name_misleads(misleading[i]))
+			fail_msg("%s is taken for nothing", misleading[i]);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		if (pf_manifest_name_misleads(others[i]))
+			fail_msg("%s is said to mislead", others[i]);
+}
+
 #define NAME "_versions/7.manifest"
 
 /* Read `bytes` as version 7. The sentence of a failure must begin with the file. */
@@ -580,25 +618,16 @@ static void test_count(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fixtures),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_all_parts),
-		cmocka_unit_test(test_few_parts),
-		cmocka_unit_test(test_transaction_fields),
-		cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_footer),
-		cmocka_unit_test(test_section_offsets),
-		cmocka_unit_test(test_section_order),
-		cmocka_unit_test(test_cut_message),
-		cmocka_unit_test(test_damaged_fields),
-		cmocka_unit_test(test_no_version),
-		cmocka_unit_test(test_long_fields),
-		cmocka_unit_test(test_duplicate_pins),
-		cmocka_unit_test(test_odd_fields),
-		cmocka_unit_test(test_shuffled),
-		cmocka_unit_test(test_not_a_file),
-		cmocka_unit_test(test_storage_fails),
-		cmocka_unit_test(test_count),
+		cmocka_unit_test(test_fixtures),	cmocka_unit_test(test_names),
+		cmocka_unit_test(test_misleading),	cmocka_unit_test(test_all_parts),
+		cmocka_unit_test(test_few_parts),	cmocka_unit_test(test_transaction_fields),
+		cmocka_unit_test(test_truncated),	cmocka_unit_test(test_footer),
+		cmocka_unit_test(test_section_offsets), cmocka_unit_test(test_section_order),
+		cmocka_unit_test(test_cut_message),	cmocka_unit_test(test_damaged_fields),
+		cmocka_unit_test(test_no_version),	cmocka_unit_test(test_long_fields),
+		cmocka_unit_test(test_duplicate_pins),	cmocka_unit_test(test_odd_fields),
+		cmocka_unit_test(test_shuffled),	cmocka_unit_test(test_not_a_file),
+		cmocka_unit_test(test_storage_fails),	cmocka_unit_test(test_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# Programs that mean ill, or are careless, and have every right to the table: what they do to it through a gateway, and what is there afterwards.
+# shellcheck disable=SC2154,SC2030,SC2031,SC2034 # of run; each test is a subshell; MNT is of lib
+
+load lib
+load gateway_lib
+
+@test "a name that Lance takes for a version's is given to nothing" {
+	local name
+	open_gateway
+	stage "$V8#1"
+	for name in 00008.manifest +8.manifest 8.x.manifest 8.xmanifest "0$V8" "$V8.manifest"; do
+		no EPERM 'for a version' create "$TABLE/_versions/$name"
+		no EPERM 'for a version' rename "$TABLE/_versions/$V8#1" "$TABLE/_versions/$name"
+		no EPERM 'for a version' link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$name"
+		no EPERM 'for a version' mkdir "$TABLE/_versions/$name"
+	done
+	no EPERM 'side by side' mkdir "$TABLE/_versions/x"
+	# Those it does not are staged, detached or nobody's.
+	for name in d8.manifest x.manifest "$V8-x" "${V8^^}"; do
+		same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$name")" None
+		rm "$TABLE/_versions/$name"
+	done
+	rm "$TABLE/_versions/$V8#1"
+	window_whole
+	stop
+}
+
+@test "who sets the time of a directory back hides no version from what guards it" {
+	local folder
+	take_last
+	open_gateway
+	old_times
+	: >"$TABLE/data/new.lance"
+	rm "$TABLE/data/new.lance" # what is needed is looked up
+	cp "$DIR/last/data" "$TABLE/$LAST"
+	stage "$V8#1"
+	same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8")" None
+	pinctl -d "$TABLE" register "$T" >/dev/null 2>&1
+	pinctl -d "$TABLE" restore 5 --apply >/dev/null
+	old_times
+	no EBUSY 'needs .*: pin:' unlink "$TABLE/$LAST"
+	rm "$TABLE/_versions/$V8#1"
+	window_whole
+	stop
+}
+
+old_times() {
+	touch -d @1000000000 "$TABLE/_versions" "$TABLE/_refs/tags" "$TABLE/_refs"
+}
+
+@test "a file whose name is lines for the log is told in one" {
+	local name
+	take_last
+	# As long as the name was, in the manifest and in its transaction.
+	name=$(python3 - "$TABLE" "$DIR/next" "${LAST#data/}" <<-'END'
+		import glob, os, sys
+		table, manifest, old = sys.argv[1:]
+		new = "a\n1970-01-01T00:00:00Z OK \x1b[2J"
+		new += old[len(new):]
+		for name in [manifest, *glob.glob(table + "/_transactions/*")]:
+		    with open(name, "rb") as f:
+		        data = f.read()
+		    with open(name, "wb") as f:
+		        f.write(data.replace(old.encode(), new.encode()))
+		print(new)
+	END
+	)
+	mv "$DIR/last/data" "$TABLE/data/$name"
+	open_gateway
+	stage "$V8#1"
+	same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8")" None
+	same "$(call unlink "$TABLE/data/$name")" EBUSY
+	same "$(wc -l <"$TABLE/.pinfs/last_status")" 1
+	same "$(grep -c '^1970' "$TABLE/.pinfs/log")" 0
+	same "$(grep -c $'\x1b' "$TABLE/.pinfs/log")" 0
+	has "$(status_line)" 'needs data/a\\n1970-01-01T00:00:00Z OK \\x1b\[2J'
+	rm "$TABLE/_versions/$V8#1"
+	stop
+}
