@@ -21,9 +21,15 @@ KILLS_PER_TABLE = 25
 PINS = 100 if LONG else 40
 # Of the calls that fail, every nth, to be done in time.
 STRIDE = 1 if LONG else 3
+# Of calls that were not made, so many are the end.
+UNREACHED = 5
 ERRORS = [errno.ENOSPC, errno.EIO, errno.EACCES]
 # What a client takes for "who knows", and looks itself; the others for "no".
 UNSETTLED = ("OK", "EIO")
+# Seconds that one waits for what others do; then it goes on without.
+PATIENCE = 20
+# The cleaner takes for left over what no version names yet, whole or half written: then there is no version.
+CLEANED = ("Operation not permitted", "failed to persist temp file")
 # Rows of a new table that stay.
 BASE = [i for i in range(40) if i not in (3, 11, 29)]
 TERM = 7200
@@ -96,10 +102,14 @@ class Door:
 
 
 class Rows:
-    """Which rows there are: of each, True, False, or both where nobody was told."""
+    """
+    Which rows there are: of each, True, False, or both where nobody was told. And the serial model of it: the version that brought a row, and the one
+    that took it away, as whoever did it was told.
+    """
 
     def __init__(self):
         self.lock, self.states, self.next = threading.Lock(), {row: {True} for row in BASE}, 1000
+        self.came, self.went = {row: 0 for row in BASE}, {}
         self.acknowledged = self.failed = 0
 
     def new(self):
@@ -116,14 +126,25 @@ class Rows:
     def told(self, row, there, answer):
         with self.lock:
             self.states[row] = {there} if done(answer) else {True, False}
+            if done(answer):
+                (self.came if there else self.went)[row] = int(answer)
             self.acknowledged += done(answer)
             self.failed += not done(answer)
 
-    def judge(self, ids):
+    def states_at(self, row, version):
+        if row not in self.came:
+            return {True, False}
+        if version < self.came[row]:
+            return {False}
+        return {version < self.went[row]} if row in self.went else {True} | self.states[row]
+
+    def judge(self, ids, version=None):
+        """Of what Lance found: now, when nobody is at it any more, or in that version."""
         found = list(map(int, ids.split()))
         equal(sorted(set(found)), sorted(found), "rows, each once")
         for row, states in self.states.items():
-            assert (row in found) in states, "row %d is %s; it may be %s" % (row, row in found, states)
+            may = states if version is None else self.states_at(row, version)
+            assert (row in found) in may, "row %d is %s in version %s; it may be %s" % (row, row in found, version or "of the head", may)
         equal(set(found) - set(self.states), set(), "rows of nobody")
 
 
@@ -141,6 +162,13 @@ class Hand(threading.Thread):
                     self.act()
         except Exception as error:
             self.error = error
+
+
+def wait_for(thread, seconds):
+    thread.join(seconds)
+    assert not thread.is_alive(), "it never ends"
+    if thread.error:
+        raise thread.error
 
 
 def ask_for_pins(at, number):
@@ -211,10 +239,7 @@ def killed_on_one(folder, hands, chance, kills):
         time.sleep(0.3)
         state["over"] = True
         for thread in workers + clients:
-            thread.join(120)
-            assert not thread.is_alive(), "a client waits for ever"
-            if thread.error:
-                raise thread.error
+            wait_for(thread, 120)
         mount.stop()
     finally:
         state["over"] = True
@@ -227,6 +252,7 @@ def killed_on_one(folder, hands, chance, kills):
     for pin in head.pins.values():
         answer = hands[0].ask("ids", at, pin.source_version)
         assert done(answer), "pin %s: %s" % (pin.id, answer)
+        rows.judge(answer, pin.source_version)
     return rows.acknowledged, rows.failed, sum(client.acknowledged for client in clients)
 
 
@@ -264,14 +290,6 @@ def try_link(staged, to):
         return errno.errorcode[error.errno]
 
 
-def count_link(at, mount):
-    staged, to, _ = stage(at)
-    mount.arm(0)
-    equal(try_link(staged, to), "OK", "a link undisturbed")
-    os.unlink(staged)
-    return mount.arm(0)
-
-
 def link_fails(after):
     tally, known = {}, {}
     with scratch() as folder:
@@ -281,10 +299,11 @@ def link_fails(after):
             must(pinctl(at, "register", "+2h", "--id", pin))
         for error in [errno.EIO] if after else ERRORS if LONG else ERRORS[:1]:
             with mounted(at, folder, stepper=["-e", error] + ["-a"] * after, gateway=True) as mount:
-                count = 3 + max(count_link(at, mount) for _ in range(3))
-                for number in range(1, count, STRIDE):
-                    one_link(at, mount, number, tally, known)
-                mount.arm(0)
+                number, unreached = 1 - STRIDE, 0
+                # How many there are differs from one time to the next.
+                while unreached < UNREACHED:
+                    number += STRIDE
+                    unreached = 0 if one_link(at, mount, number, tally, known) else unreached + 1
         equal(set(table.Table(at, known).head.pins), set(pins), "pins")
         lance.opens(at, table.head(at))
     assert tally.get("OK") and len(tally) > 1, tally
@@ -296,7 +315,7 @@ def one_link(at, mount, number, tally, known):
     before = table.head(at)
     mount.arm(number)
     answer = try_link(staged, to)
-    mount.arm(0)
+    reached = mount.arm(0) >= number
     tally[answer] = tally.get(answer, 0) + 1
     head = table.Table(at, known).head
     landed = head.transaction.uuid == uuid
@@ -306,6 +325,7 @@ def one_link(at, mount, number, tally, known):
     if not landed:
         equal(try_link(staged, to), "OK", "again, after " + answer)
     os.unlink(staged)
+    return reached
 
 
 def append_fails(release):
@@ -348,103 +368,149 @@ def append_fails(release):
 
 
 class Registrar(threading.Thread):
-    """Makes pins, one after the other, in three ways; every other one is released after a while."""
+    """
+    Makes pins, one after the other, in one way; every other one is released after a while. Then whoever held it has read its version, and followed its
+    rows to the head of that moment.
+    """
 
-    def __init__(self, at, plain, count, chance):
+    def __init__(self, way, race, count):
         super().__init__(daemon=True)
-        self.at, self.plain, self.count, self.chance = at, plain, count, chance
-        self.held, self.released, self.error = {}, [], None
+        self.way, self.race, self.count, self.chance = way, race, count, random.Random(way)
+        self.held, self.error = {}, None
 
     def run(self):
         try:
             for number in range(self.count):
-                self.one(number)
+                self.race.let_come(1)
+                self.register(new_id(), number)
+                if len(self.held) > 4 and self.chance.random() < 0.6:
+                    self.release(self.chance.choice(list(self.held)))
         except Exception as error:
             self.error = error
 
-    def one(self, number):
-        pin = new_id()
-        if number % 3 == 2:
-            must(pinctl(self.at, "register", "+2h", "--id", pin))
+    def register(self, pin, number):
+        pins = self.race.ways[self.way]
+        if pins:
+            os.mkdir("%s/%s,expires_at=%s" % (pins, pin, stamp(TERM)[0]))
         else:
-            os.mkdir("%s/%s,expires_at=%s" % (self.at + "/.pinfs/pins" if number % 3 else self.plain.pins, pin, stamp(TERM)[0]))
+            must(pinctl(self.race.at, "register", "+2h", "--id", pin))
         # Whoever reads it, reads it from storage.
-        reader = self.plain.pins if number % 2 else self.at + "/.pinfs/pins"
+        reader = (self.race.ways["gateway"], self.race.ways["plain mount"])[number % 2]
         with open("%s/%s" % (reader, pin)) as f:
             self.held[pin] = int(next(line for line in f if '"source_version"' in line).split(":")[1].strip(" ,\n"))
-        if len(self.held) > 10 and self.chance.random() < 0.6:
-            old = self.chance.choice(list(self.held))
-            del self.held[old]
-            self.released.append(old)
-            os.unlink("%s/%s" % (reader, old))
+
+    def release(self, pin):
+        self.race.read(self.held.pop(pin))
+        pins = self.race.ways[self.way]
+        if pins:
+            os.unlink("%s/%s" % (pins, pin))
+        else:
+            must(pinctl(self.race.at, "release", pin))
+
+
+class Race:
+    """The table, the ways to its pins, the rows that there are, and what was read meanwhile."""
+
+    def __init__(self, at, plain, jobs):
+        self.at, self.jobs, self.rows, self.lock = at, jobs, Rows(), threading.Lock()
+        self.ways = {"plain mount": plain.pins, "gateway": at + "/.pinfs/pins", "pinctl": None}
+        self.seen, self.tally = [], {}
+        self.over = self.again = False
+
+    def let_come(self, n):
+        """Wait for rows of others: who is fastest would keep the table to himself."""
+        enough = self.rows.acknowledged + n
+        end = time.monotonic() + PATIENCE
+        while self.rows.acknowledged < enough and not self.over and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def count(self, name, answer):
+        with self.lock:
+            key = name, "done" if done(answer) else "failed"
+            self.tally[key] = self.tally.get(key, 0) + 1
+
+    def read(self, version):
+        """As a job does whose pin holds this version."""
+        with self.lock:
+            for act in ("ids", "follow"):
+                answer = self.jobs.ask(act, self.at, version)
+                assert done(answer), "%s of version %d: %s" % (act, version, answer)
+                if act == "ids":
+                    self.seen.append((version, answer))
+                else:
+                    equal(*answer.split(" of "), "rows of version %d that are found at the head" % version)
+        self.count("read", answer)
+
+    def judge(self):
+        """What was read when, as who has seen everything knows."""
+        for version, ids in self.seen:
+            self.rows.judge(ids, version)
+
+    def append(self, hand, name):
+        row = self.rows.new()
+        answer = hand.ask("add", self.at, row)
+        self.rows.told(row, True, answer)
+        self.count(name, answer)
+        assert done(answer) or any(word in answer for word in CLEANED), answer
+
+    def compact(self, hand):
+        if not self.again:
+            self.let_come(4)
+        answer = hand.ask("compact", self.at)
+        self.count("compact", answer)
+        self.again = not done(answer)
+        # Others were there first, or the cleaner: it may begin anew.
+        assert done(answer) or any(word in answer for word in (*CLEANED, "onflict", "retr", "Retr")), answer
+
+    def clean(self, hand):
+        self.let_come(2)
+        self.count("clean", hand.ask("clean", self.at))
 
 
 def race():
-    chance = random.Random(5)
-    with scratch() as folder, writers("14.0.2", "8.0.1", "14.0.2", "14.0.2") as hands:
+    with scratch() as folder, writers("14.0.2", "8.0.1", "14.0.2", "14.0.2", "14.0.2") as hands:
         at = lance_table(folder, hands[0])
         aside = os.path.join(folder, "aside")
         os.mkdir(aside)
-        door, rows, state = Door(), Rows(), {"over": False}
-        tally, seen = {}, {}
-
-        def count(name, answer):
-            key = name, "done" if done(answer) else "failed"
-            tally[key] = tally.get(key, 0) + 1
-
-        def append(hand, name):
-            row = rows.new()
-            answer = hand.ask("add", at, row)
-            rows.told(row, True, answer)
-            count(name, answer)
-            # The cleaner takes for left over what no version names yet: then there is no version.
-            assert done(answer) or "Operation not permitted" in answer, answer
-
-        def compact():
-            answer = hands[2].ask("compact", at)
-            count("compact", answer)
-            # Others were there first, or the cleaner: it may begin anew.
-            assert done(answer) or any(word in answer.lower() for word in ("conflict", "retr", "not permitted")), answer
-
-        def clean():
-            answer = hands[3].ask("clean", at)
-            count("clean", answer)
-            time.sleep(chance.uniform(0.1, 1))
-
-        def has_won(name):
-            return state["over"] and tally.get((name, "done"))
-
-        over = lambda: state["over"]
+        door = Door()
         # The plain mount holds the table's directory, over which the gateway is mounted then.
         with mounted(at, aside) as plain, mounted(at, folder, gateway=True):
-            # 8.0.1 waits longer after each race that it loses, and a fast compactor wins them all: who has committed nothing goes on when that has stopped.
-            workers = [Hand(lambda: append(hands[0], "14.0.2"), door, lambda: has_won("14.0.2"))]
-            workers += [Hand(lambda: append(hands[1], "8.0.1"), door, lambda: has_won("8.0.1"))]
-            workers += [Hand(compact, door, over), Hand(clean, door, over)]
-            registrar = Registrar(at, plain, PINS, chance)
-            for thread in [*workers, registrar]:
+            it = Race(at, plain, hands[4])
+            # 8.0.1 waits longer after each race that it loses, and a compaction takes long: who has committed nothing goes on when others have stopped.
+            over = lambda: it.over
+            has_won = lambda name: it.over and it.tally.get((name, "done"))
+            workers = [Hand(lambda: it.append(hands[0], "14.0.2"), door, lambda: has_won("14.0.2"))]
+            workers += [Hand(lambda: it.append(hands[1], "8.0.1"), door, lambda: has_won("8.0.1"))]
+            workers += [Hand(lambda: it.compact(hands[2]), door, lambda: has_won("compact")), Hand(lambda: it.clean(hands[3]), door, over)]
+            registrars = [Registrar(way, it, -(-PINS // len(it.ways))) for way in it.ways]
+            for thread in workers + registrars:
                 thread.start()
-            registrar.join(600)
-            state["over"] = True
-            for thread in [registrar, *workers]:
-                thread.join(300)
-                assert not thread.is_alive(), "it never ends"
-                if thread.error:
-                    raise thread.error
-            equal(set(os.listdir(plain.pins)), set(registrar.held), "pins")
-            for version in sorted(set(registrar.held.values())):
-                seen[version] = hands[0].ask("ids", at, version)
-                assert done(seen[version]), seen[version]
-        rows.judge(hands[0].ask("ids", at))
+            try:
+                for thread in registrars:
+                    wait_for(thread, 600)
+            finally:
+                it.over = True
+            for thread in workers:
+                wait_for(thread, 300)
+            held = {pin: version for registrar in registrars for pin, version in registrar.held.items()}
+            equal(set(os.listdir(plain.pins)), set(held), "pins")
+            for version in sorted(set(held.values())):
+                it.read(version)
         must(pinctl(at, "check"))
-        head = table.head(at)
-        oldest = min(registrar.held.values())
-        listed = sorted(table.version_of(name)[0] for name in os.listdir(at + "/_versions") if table.version_of(name))
-        equal([v for v in listed if v >= oldest], list(range(oldest, head + 1)), "versions of the window")
-        for version, ids in seen.items():
-            equal(hands[0].ask("ids", at, version), ids, "rows of version %d" % version)
-            answer = hands[0].ask("follow", at, version)
-            assert done(answer), "rows of version %d, followed: %s" % (version, answer)
-        assert all(tally.get((name, "done")) for name in ("14.0.2", "8.0.1")), tally
-        assert not LONG or tally.get(("compact", "done")), tally
-        return ", ".join("%s %s: %d" % (*key, n) for key, n in sorted(tally.items()))
+        names = {table.version_of(name)[0]: name for name in os.listdir(at + "/_versions") if table.version_of(name)}
+        window = range(min(held.values()), max(names) + 1)
+        equal([version for version in sorted(names) if version >= window.start], list(window), "versions of the window")
+        versions = [table.read_version(at, names[version]) for version in window]
+        for before, after in zip(versions, versions[1:]):
+            table.check_step(before, after)
+        found = versions[-1].pins
+        equal({pin: found[pin].source_version for pin in found}, held, "pins, and the versions that they hold")
+        # Past the gateway, and of all that is held, not only where a pin began.
+        for version in window:
+            it.seen.append((version, hands[0].ask("ids", at, version)))
+        it.rows.judge(it.seen[-1][1])
+        it.judge()
+        for version in sorted(set(held.values())):
+            it.read(version)
+        assert all(it.tally.get((name, "done")) for name in ("14.0.2", "8.0.1", "compact")), it.tally
+        return ", ".join(["%d versions held" % len(window)] + ["%s %s: %d" % (*key, n) for key, n in sorted(it.tally.items())])
