@@ -93,7 +93,8 @@ int pf_fri_coverage(const struct pf_fri *f, size_t first, struct pf_bitmap **out
 	for (size_t g = first; g < f->n_groups; g++) {
 		const struct pf_fri_group *group = &f->groups[g];
 		for (size_t i = 0; i < group->n_to; i++)
-			ids[n++] = (uint32_t)group->to[i].id;
+			if (f->index_version != 0 || !pf_fri_source_of(f, (uint32_t)group->to[i].id, g + 1))
+				ids[n++] = (uint32_t)group->to[i].id;
 		for (size_t i = 0; f->index_version != 0 && i < group->n_from; i++)
 			ids[n++] = (uint32_t)group->from[i].id;
 	}

@@ -24,7 +24,9 @@ int pf_fri_put_version(uint64_t stamp, const struct pf_move *v, size_t n, struct
 int pf_fri_put_transition(const struct pf_move *v, struct pf_buf *content);
 
 /*
- * The fragment bitmap of an entry, as far as groups from `first` on say it: where they moved rows; tagged, also where from (lance-14-fri section 3).
+ * The fragment bitmap of an entry, as far as groups from `first` on say it: where they moved rows; tagged, also where from (lance-14-fri section 3). Version 0:
+ * without those whose rows were moved on, as Lance has it a commit later. Lance 4 and older cannot open a table whose entry covers some of the fragments of a
+ * group and not all, and newer ones have such groups: Lance 14 compacts such fragments together where no index is concerned.
  */
 int pf_fri_coverage(const struct pf_fri *f, size_t first, struct pf_bitmap **out);
 

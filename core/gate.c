@@ -267,12 +267,32 @@ static int make_coverage(const struct gate *t, const struct pf_fri *history, str
 	return r < 0 || !t->tagged ? r : keep_coverage(t->x, *out, why);
 }
 
+/* Does the history's entry cover some of the fragments of a group and not all, with which old releases cannot open the table (fri_write.h)? */
+static int is_torn(const struct gate *t, const struct pf_fri *f, struct pf_why *why)
+{
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *covered = NULL;
+
+	int r = pf_bitmap_from(NULL, 0, &covered);
+	if (r == 0)
+		r = keep_coverage(t->x, covered, why);
+	for (size_t g = 0; r == 0 && g < f->n_groups; g++) {
+		size_t n = 0;
+		for (size_t i = 0; i < f->groups[g].n_from; i++)
+			n += pf_bitmap_has(covered, (uint32_t)f->groups[g].from[i].id);
+		r = n > 0 && n < f->groups[g].n_from;
+	}
+	return r;
+}
+
 /* Does whoever made x say the same already? */
-static bool is_there(const struct gate *t, const struct pf_buf *content)
+static int is_there(const struct gate *t, const struct pf_buf *content, struct pf_why *why)
 {
 	const struct pf_fri *f = t->g->there;
 
-	return f && (f->index_version != 0) == t->tagged && pf_span_eq(PF_SPAN_OF(&f->content), PF_SPAN_OF(content));
+	if (!f || (f->index_version != 0) != t->tagged || !pf_span_eq(PF_SPAN_OF(&f->content), PF_SPAN_OF(content)))
+		return 0;
+	int torn = t->tagged ? 0 : is_torn(t, f, why);
+	return torn < 0 ? torn : !torn;
 }
 
 static int record(struct gate *t, struct pf_why *why)
@@ -291,8 +311,10 @@ static int record(struct gate *t, struct pf_why *why)
 	}
 	if (r == 0)
 		r = put_records(t, &content);
-	if (r < 0 || is_there(t, &content))
-		return r;
+	if (r == 0)
+		r = is_there(t, &content, why);
+	if (r != 0)
+		return r < 0 ? r : 0;
 	/* Nothing is published that Lance could not read: a bad record would block every later commit (lance-14-fri section 2). */
 	r = pf_fri_decode(&content, t->tagged, &history, why);
 	if (r == -EBADMSG)

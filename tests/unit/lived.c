@@ -261,8 +261,10 @@ uint64_t lived_mentions(const struct lived *m, uint64_t records)
 	uint64_t set = 0;
 
 	for (unsigned i = 0; i < m->n_records; i++)
-		for (unsigned k = 0; (records & lived_bit(i)) && k < m->records[i].n; k++)
-			set |= m->records[i].group[k].to | (m->tagged ? m->records[i].group[k].from : 0);
+		for (unsigned k = 0; (records & lived_bit(i)) && k < m->records[i].n; k++) {
+			const struct moving *g = &m->records[i].group[k];
+			set = m->tagged ? set | g->from | g->to : (set & ~g->from) | g->to;
+		}
 	return set;
 }
 

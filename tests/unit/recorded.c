@@ -52,19 +52,24 @@ static void put_overlaid(struct pf_buf *out)
 	assert_int_equal(pf_wire_put_bytes(out, 2, fragment.data, fragment.len), 0);
 }
 
-static void put_index(const struct recorded *v, struct pf_buf *section)
+static void put_bitmap(const char *text, struct pf_buf *out)
 {
-	_cleanup_(pf_buf_release) struct pf_buf bitmap = PF_BUF_INIT;
 	_cleanup_(pf_bitmap_freep) struct pf_bitmap *set = NULL;
-	const char *at = v->index ? v->index : "";
 	uint32_t ids[32];
 	size_t n = 0;
 	int used;
 
-	for (; sscanf(at, " %u%n", &ids[n], &used) == 1; at += used)
+	for (; sscanf(text, " %u%n", &ids[n], &used) == 1; text += used)
 		n++;
 	assert_int_equal(pf_bitmap_from(ids, n, &set), 0);
-	assert_int_equal(pf_bitmap_encode(set, &bitmap), 0);
+	assert_int_equal(pf_bitmap_encode(set, out), 0);
+}
+
+static void put_index(const struct recorded *v, struct pf_buf *section)
+{
+	_cleanup_(pf_buf_release) struct pf_buf bitmap = PF_BUF_INIT;
+
+	put_bitmap(v->index ? v->index : "", &bitmap);
 	moves_index(&(struct moves_index){ .name = "by_id",
 					   .uuid = 1,
 					   .type = "/lance.table.BTreeIndexDetails",
@@ -75,10 +80,12 @@ static void put_index(const struct recorded *v, struct pf_buf *section)
 
 static void put_history(struct pf_store *st, const struct recorded *v, struct pf_buf *section)
 {
-	_cleanup_(pf_buf_release) struct pf_buf content = PF_BUF_INIT, details = PF_BUF_INIT;
+	_cleanup_(pf_buf_release) struct pf_buf content = PF_BUF_INIT, details = PF_BUF_INIT, bitmap = PF_BUF_INIT;
 	char name[128], uuid[PF_UUID_TEXT];
 
 	moves_content(v->history, &content);
+	if (v->covers)
+		put_bitmap(v->covers, &bitmap);
 	if (v->external) {
 		snprintf(name, sizeof(name), "_indices/%s/details.binpb", moves_uuid(ENTRY, uuid));
 		assert_int_equal(pf_store_mem_put(st, name, content.data, content.len), 0);
@@ -90,6 +97,7 @@ static void put_history(struct pf_store *st, const struct recorded *v, struct pf
 					   .uuid = ENTRY,
 					   .type = MOVES_FRI_TYPE,
 					   .details = &details,
+					   .bitmap = v->covers ? &bitmap : NULL,
 					   .index_version = v->index_version },
 		    section);
 }

@@ -10,6 +10,7 @@ struct recorded {
 	const char *
 		fragments; /* "1:10 2:10:3": id, rows, deleted: the first ones; each of one data file of its id, "1.lance" */
 	const char *history; /* moves.h; NULL: none */
+	const char *covers;  /* the fragments that its entry has: "19 20"; NULL: it has no bitmap */
 	const char *pins;    /* pinned.h */
 	int index_version;
 	const char *index;	     /* the fragments of a user's index by_id: "1 2"; NULL: there is none */

@@ -134,20 +134,39 @@ static void want_refusal(struct pf_store *st, const struct recorded *v, const ch
 		fail_msg("%d: %s", r, why.text);
 }
 
-/* The uuid of the history's entry of the head. */
-static void want_entry(struct pf_store *st, uint64_t number, bool same)
+/* The entry of the head's history, in its indices. */
+static const struct pf_index *read_entry(struct pf_store *st, struct pf_indices *l)
 {
 	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-	_cleanup_(pf_indices_release) struct pf_indices l = { 0 };
 	const struct pf_index *x;
-	char uuid[PF_UUID_TEXT];
 
 	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
 	assert_int_equal(pf_branch_head(b, &m, NULL), 0);
-	assert_int_equal(pf_indices_read(st, m, &l, NULL), 0);
-	assert_int_equal(pf_fri_entry(&l, &x, NULL), 0);
-	assert_int_equal(strcmp(x->uuid, moves_uuid(number, uuid)) == 0, same);
+	assert_int_equal(pf_indices_read(st, m, l, NULL), 0);
+	assert_int_equal(pf_fri_entry(l, &x, NULL), 0);
+	return x;
+}
+
+/* Its uuid. */
+static void want_entry(struct pf_store *st, uint64_t number, bool same)
+{
+	_cleanup_(pf_indices_release) struct pf_indices l = { 0 };
+	char uuid[PF_UUID_TEXT];
+
+	assert_int_equal(strcmp(read_entry(st, &l)->uuid, moves_uuid(number, uuid)) == 0, same);
+}
+
+/* It covers this fragment and no other. */
+static void want_covered(struct pf_store *st, uint32_t fragment)
+{
+	_cleanup_(pf_indices_release) struct pf_indices l = { 0 };
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *b = NULL;
+	const struct pf_index *x = read_entry(st, &l);
+
+	assert_int_equal(pf_bitmap_decode(x->bitmap.data, x->bitmap.len, &b, NULL), 0);
+	assert_int_equal(pf_bitmap_count(b), 1);
+	assert_true(pf_bitmap_has(b, fragment));
 }
 
 #define ENTRY 2 /* of recorded.h */
@@ -226,6 +245,35 @@ static void records_that_it_did_not_write_stay(void **state)
 
 	want_history(st, &v, "1:10 2:10 > 20:20", true,
 		     "stamp 2 [v0 3:10:0 > 19:10:0]\nstamp 3 [v0 1:10:0 2:10:0 > 20:20:0]\n");
+}
+
+/* Lance 4 cannot open a table whose entry covers some of the fragments of a group and not all; Lance 14 puts them together, and covers all it ever made. */
+static void no_group_is_covered_in_part(void **state)
+{
+	static const struct recorded before[] = {
+		{ .version = 1, .fragments = "1:10 2:10" },
+		{ .version = 2, .fragments = "1:10 2:10", .pins = "a" },
+		{ .version = 3, .fragments = "2:10 19:10", .pins = "a", .history = "L2 1:10 > 19:10", .covers = "19" },
+	};
+	static const struct recorded v[] = {
+		{ .version = 4, .fragments = "20:20", .history = "L2 1:10 > 19:10", .covers = "19" },
+		{ .version = 4,
+		  .fragments = "20:20",
+		  .history = "L2 1:10 > 19:10; L3 2:10 19:10 > 20:20",
+		  .covers = "19 20" },
+		{ .version = 4,
+		  .fragments = "20:20",
+		  .history = "L2 1:10 > 19:10; L3 2:10 19:10 > 20:20",
+		  .covers = "20" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(v); i++) {
+		_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(before, 3);
+		want_history(st, &v[i], "2:10 19:10 > 20:20", i < 2,
+			     "stamp 2 [v0 1:10:0 > 19:10:0]\nstamp 3 [v0 2:10:0 19:10:0 > 20:20:0]\n");
+		want_covered(st, 20);
+		want_entry(st, ENTRY, i == 2);
+	}
 }
 
 static void without_pins_it_is_the_clients_own(void **state)
@@ -571,6 +619,7 @@ int main(void)
 		cmocka_unit_test(a_good_record_stays_as_it_is),
 		cmocka_unit_test(what_its_record_says_counts),
 		cmocka_unit_test(records_that_it_did_not_write_stay),
+		cmocka_unit_test(no_group_is_covered_in_part),
 		cmocka_unit_test(without_pins_it_is_the_clients_own),
 		cmocka_unit_test(transitions),
 		cmocka_unit_test(compactions_that_are_refused),
