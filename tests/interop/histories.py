@@ -55,7 +55,7 @@ class Unfit(Exception):
 class Scene:
     """One step, in the process that does it. `state` is what the history remembers: JSON. crew: the releases that have a
     part; next: the first value of column a that was not used; names: how many were given; bases: those of base paths;
-    stable: whether row ids are."""
+    stable: whether row ids are; deferred: the share of compactions that leave indices as they are, unless half of them do."""
 
     def __init__(self, at, state, dice):
         self.at, self.state, self.dice = at, state, dice
@@ -329,7 +329,7 @@ def optimize(scene):
 @step(4)
 def compact(scene):
     ds = scene.line()
-    deferred = scene.dice.random() < 0.5 and not scene.state["stable"] and number(lance.__version__) >= (4,)
+    deferred = scene.dice.random() < scene.state.get("deferred", 0.5) and not scene.state["stable"] and number(lance.__version__) >= (4,)
     options = {"target_rows_per_fragment": scene.dice.choice([20, 40, 100])}
     if deferred:
         options["defer_index_remap"] = True
