@@ -179,10 +179,11 @@ static int add_version(struct pf_replay *r, uint64_t version, struct pf_why *why
 				  version);
 	if (e == 0)
 		e = pf_operation_read(pf_branch_store(r->copy), pf_branch_dir(r->copy), m, &o, why);
-	if (e == -ENOENT || e == -ENODATA)
-		e = -EINVAL;
 	if (e == 0)
 		e = judge(r, m, &o, v, why);
+	/* Its transaction, or, since a moment ago, the version itself. */
+	if (e == -ENOENT || e == -ENODATA || e == -ESTALE)
+		e = pf_why_default(why, -EINVAL, "it is gone, and what it did with it");
 	if (e < 0)
 		return pf_why_prefix(why, e, "version %" PRIu64 " of the copy", version);
 	memcpy(v->uuid, o.uuid, sizeof(v->uuid));
@@ -263,6 +264,11 @@ static int land(struct pf_replay *r, struct pf_replay_version *v, uint64_t as, s
 		e = read_next_of(r->table, as, &after, why);
 	if (e < 0)
 		return e;
+	if (theirs.fragment < r->last.fragment || theirs.row < r->last.row)
+		return pf_why_set(why, -EBADMSG,
+				  "the numbers that fragments or rows are given went down in version %" PRIu64
+				  " of the copy",
+				  v->version);
 	if (theirs.fragment - r->last.fragment != after.fragment - before.fragment ||
 	    theirs.row - r->last.row != after.row - before.row)
 		return pf_why_set(why, -EBADMSG,

@@ -43,8 +43,8 @@ const struct pf_replay_version *pf_replay_versions(const struct pf_replay *r, si
 
 /*
  * Do the next one: 1 and *out, or 0 if all are in. With dry_run the next pending one is only checked, and stays pending.
- * Errors as pf_bring_copied, pf_renumber_operation and pf_work_commit, without a word of which version it was: *out says. After -EINPROGRESS open it anew
- * to find out.
+ * Errors as pf_bring_copied, pf_renumber_operation and pf_work_commit, without a word of which version it was: *out says; it is as it was if the look at
+ * the table failed. After -EINPROGRESS open it anew to find out.
  */
 int pf_replay_next(struct pf_replay *r, bool dry_run, struct pf_replay_version *out, struct pf_why *why);
 

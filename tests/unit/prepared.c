@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "core/roster.h"
 #include "core/rowaddr.h"
 #include "core/store_mem.h"
 
@@ -358,4 +359,21 @@ void prepared(const char *text, uint64_t read_version, const char *uuid, struct 
 	prepared_bytes(text, read_version, uuid, &bytes);
 	if (pf_operation_decode(&bytes, out, &why) < 0)
 		fail_msg("%s: %s", text, why.text);
+}
+
+const char *prepared_ids(struct pf_store *st, struct pf_buf *out)
+{
+	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
+	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
+	_cleanup_(pf_roster_release) struct pf_roster l = { 0 };
+
+	pf_buf_reset(out);
+	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
+	assert_int_equal(pf_branch_head(b, &m, NULL), 0);
+	assert_int_equal(pf_manifest_reopen(st, m, &file, NULL), 0);
+	assert_int_equal(pf_roster_read(&file->r, m, &l, NULL), 0);
+	for (size_t i = 0; i < l.n; i++)
+		pf_buf_addf(out, "%s%d%s", i ? " " : "", (int)l.v[i].id, l.v[i].facts & PF_SLOT_DELETIONS ? "-" : "");
+	return pf_buf_str(out) ? (char *)out->data : "";
 }

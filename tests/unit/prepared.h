@@ -19,8 +19,8 @@
 #ifndef TESTS_PREPARED_H
 #define TESTS_PREPARED_H
 
+#include "core/branch.h"
 #include "core/operation.h"
-#include "core/store.h"
 
 #define PREPARED_OLD "old.lance"
 
@@ -35,6 +35,9 @@ void prepared_bytes(const char *text, uint64_t read_version, const char *uuid, s
 
 /* Decoded by core. */
 void prepared(const char *text, uint64_t read_version, const char *uuid, struct pf_operation *out);
+
+/* The ids of the fragments of main's head, in *out: "1 2- 3", 2 with deletions. */
+const char *prepared_ids(struct pf_store *st, struct pf_buf *out);
 
 /* Only the message of the operation, and its number. */
 unsigned prepared_body(const char *text, struct pf_buf *out);

@@ -71,21 +71,6 @@ static void want_refusal(struct world *w, const char *text, int err, const char 
 	assert_int_equal(count_staged(w->st, "_transactions"), 0);
 }
 
-/* The ids of the head's fragments, as "1 2 3". */
-static const char *fragments(struct world *w, struct pf_buf *out)
-{
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = head_of(w);
-	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
-	_cleanup_(pf_roster_release) struct pf_roster l = { 0 };
-
-	pf_buf_reset(out);
-	assert_int_equal(pf_manifest_reopen(w->st, m, &file, NULL), 0);
-	assert_int_equal(pf_roster_read(&file->r, m, &l, NULL), 0);
-	for (size_t i = 0; i < l.n; i++)
-		pf_buf_addf(out, "%s%d%s", i ? " " : "", (int)l.v[i].id, l.v[i].facts & PF_SLOT_DELETIONS ? "-" : "");
-	return pf_buf_str(out) ? (char *)out->data : "";
-}
-
 static uint64_t field(struct world *w, uint32_t number)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = head_of(w);
@@ -110,7 +95,7 @@ static void pins_and_the_transaction_are_kept(void **state)
 	assert_int_equal(stored(&w, 1), 100);
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = head_of(&w);
 	assert_true(m->writer_flags & BIT_PINS);
-	assert_string_equal(fragments(&w, &ids), "1 2 3 4");
+	assert_string_equal(prepared_ids(w.st, &ids), "1 2 3 4");
 	assert_int_equal(field(&w, 11), 4);
 
 	prepared_bytes("Append n0:f.lance", 5, UUID, &want);
@@ -132,7 +117,7 @@ static void ids_count_on_from_the_highest_ever(void **state)
 	new_table_of(&w, PLAIN);
 	want_commit(&w, "ReserveFragments 10", 6);
 	assert_int_equal(field(&w, 11), 13);
-	assert_string_equal(fragments(&w, &ids), "1 2 3");
+	assert_string_equal(prepared_ids(w.st, &ids), "1 2 3");
 	close_world(&w);
 }
 
@@ -143,7 +128,7 @@ static void deletions(void **state)
 
 	new_table_of(&w, PLAIN);
 	want_commit(&w, "Delete u1 r2", 6);
-	assert_string_equal(fragments(&w, &ids), "1- 3");
+	assert_string_equal(prepared_ids(w.st, &ids), "1- 3");
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = head_of(&w);
 	assert_int_equal(m->reader_flags, 1);
 	assert_int_equal(m->writer_flags, 1 | BIT_PINS);
@@ -211,7 +196,7 @@ static void rewrites(void **state)
 
 	new_table_of(&w, PLAIN);
 	want_commit(&w, "Rewrite g1,2", 6);
-	assert_string_equal(fragments(&w, &ids), "3 4");
+	assert_string_equal(prepared_ids(w.st, &ids), "3 4");
 	close_world(&w);
 }
 
@@ -322,7 +307,7 @@ static void restore(void **state)
 	const struct pf_work work = { .operation = &o };
 	prepared("Restore 2", 7, "99999999-1111-4222-8333-444444444444", &o);
 	assert_int_equal(pf_work_commit(w.b, &work, &result, NULL), 0);
-	assert_string_equal(fragments(&w, &ids), "1 2 3");
+	assert_string_equal(prepared_ids(w.st, &ids), "1 2 3");
 	assert_int_equal(field(&w, 11), 4);
 	assert_int_equal(stored(&w, 1), 100);
 	close_world(&w);
