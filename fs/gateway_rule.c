@@ -8,6 +8,7 @@
 
 #include "core/cleanup.h"
 #include "core/flags.h"
+#include "core/guard.h"
 #include "core/refs.h"
 
 /* A commit that takes longer from its first file to its manifest is not expected. */
@@ -27,7 +28,9 @@ int gate_line(struct fs *fs, const char *path, size_t dir_len, struct fs_line **
 	return r;
 }
 
-static int line_flags(struct fs *fs, const char *branch, bool *enabled)
+typedef bool (*manifest_fn)(const struct pf_manifest *m, const void *arg);
+
+static int line_has(struct fs *fs, const char *branch, manifest_fn has, const void *arg)
 {
 	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
 	struct fs_branch *b;
@@ -35,23 +38,38 @@ static int line_flags(struct fs *fs, const char *branch, bool *enabled)
 	int r = fs_branch_intern(fs, branch, &b);
 	if (r == 0)
 		r = fs_line_view(b->line, &v, NULL);
-	if (r == 0 && (v->manifest->writer_flags & PF_FLAG_PINS))
-		*enabled = true;
+	return r < 0 ? r : has(v->manifest, arg);
+}
+
+/* Is it so of the head of any line? 1, 0, or what kept it from being told. */
+static int any_line_has(struct fs *fs, manifest_fn has, const void *arg)
+{
+	_cleanup_(pf_branch_refs_release) struct pf_branch_refs refs = { .v = NULL };
+
+	int r = line_has(fs, NULL, has, arg);
+	if (r != 0)
+		return r;
+	r = pf_branches_list(fs->store, &refs, NULL);
+	for (size_t i = 0; r == 0 && i < refs.n; i++)
+		r = line_has(fs, refs.v[i].name, has, arg);
 	return r;
+}
+
+static bool has_flag(const struct pf_manifest *m, const void *arg)
+{
+	(void)arg;
+	return m->writer_flags & PF_FLAG_PINS;
+}
+
+static bool has_pin(const struct pf_manifest *m, const void *id)
+{
+	return pf_pins_find(&m->pins, id) != NULL;
 }
 
 /* Are pins enabled on any line? Where that cannot be told, the long way will. */
 static bool is_enabled(struct fs *fs)
 {
-	_cleanup_(pf_branch_refs_release) struct pf_branch_refs refs = { .v = NULL };
-	bool enabled = false;
-
-	int r = line_flags(fs, NULL, &enabled);
-	if (r == 0 && !enabled)
-		r = pf_branches_list(fs->store, &refs, NULL);
-	for (size_t i = 0; r == 0 && !enabled && i < refs.n; i++)
-		r = line_flags(fs, refs.v[i].name, &enabled);
-	return r < 0 || enabled;
+	return any_line_has(fs, has_flag, NULL) != 0;
 }
 
 /* Once they were, the account of all lines says whether they are, and asks less of storage. */
@@ -102,6 +120,35 @@ static int check_shield(fuse_req_t req, const struct gate_at *at, bool *known, s
 	return r;
 }
 
+static const char *last_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* A guard tag is for when no gateway is here, and goes with its pin. */
+static int check_guard(struct fs *fs, const char *path, struct pf_why *why)
+{
+	_cleanup_(pf_freep) char *tag = NULL;
+	const char *name = last_name(path), *end = strrchr(name, '.');
+	struct pf_uuid id;
+
+	if (strncmp(path, "_refs/tags/", 11) != 0 || !end || strcmp(end, ".json") != 0)
+		return 0;
+	tag = strndup(name, (size_t)(end - name));
+	if (!tag)
+		return -ENOMEM;
+	if (!pf_guard_name_parse(tag, &id))
+		return 0;
+	int r = any_line_has(fs, has_pin, &id);
+	if (r < 0)
+		return pf_why_set(why, -EBUSY, "whether the pin is there that this tag guards cannot be told");
+	return r == 0 ? 0
+		      : pf_why_set(why, -EBUSY,
+				   "this tag guards the pin of that id, and goes with it: release the pin");
+}
+
 /* The first thing that Lance removes of a branch is its ref: what stays then is the whole branch. */
 static int check_ref(struct fs *fs, const char *path, struct pf_why *why)
 {
@@ -111,7 +158,7 @@ static int check_ref(struct fs *fs, const char *path, struct pf_why *why)
 	struct fs_branch *b;
 
 	if (strncmp(path, "_refs/branches/", 15) != 0)
-		return 0;
+		return check_guard(fs, path, why);
 	int r = pf_branches_list(fs->store, &refs, why);
 	if (r < 0)
 		return pf_why_prefix(why, -EBUSY, "whose ref it is, and whether that has pins, cannot be told");
@@ -132,13 +179,6 @@ static int check_ref(struct fs *fs, const char *path, struct pf_why *why)
 	pf_uuid_format(&v->manifest->pins.v[0].id, id);
 	return pf_why_set(why, -EBUSY, "branch %s has %zu pins, %s first: release them before it is deleted",
 			  refs.v[i].name, v->manifest->pins.n, id);
-}
-
-static const char *last_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 /* Uploads have a name of their own until they are whole, which no manifest names: x#1 of object_store, .tmpABC of Lance. */

@@ -207,6 +207,25 @@ bytes_that_differ() {
 	stop
 }
 
+@test "a guard tag stays with its pin, and goes with it" {
+	local tag=$TABLE/_refs/tags/pinfs-$ID.json
+	open_gateway
+	no EBUSY 'guards the pin' unlink "$tag"
+	no EBUSY 'guards the pin' rename "$tag" "$TABLE/_refs/tags/mine.json"
+	cp "$tag" "$TABLE/_refs/tags/mine.json"
+	no EBUSY 'guards the pin' rename "$TABLE/_refs/tags/mine.json" "$tag"
+	no EBUSY 'guards the pin' truncate "$tag" 0o0
+	# Tags of others come, move and go, and so does one that guards nobody.
+	mv "$TABLE/_refs/tags/mine.json" "$TABLE/_refs/tags/yours.json"
+	cp "$TABLE/_refs/tags/yours.json" "$TABLE/_refs/tags/mine.json"
+	mv "$TABLE/_refs/tags/mine.json" "$TABLE/_refs/tags/yours.json"
+	mv "$TABLE/_refs/tags/yours.json" "$TABLE/_refs/tags/pinfs-0f8fad5b-d9cb-469f-a165-70867728950e.json"
+	rm "$TABLE/_refs/tags/pinfs-0f8fad5b-d9cb-469f-a165-70867728950e.json"
+	rm "$P/$ID"
+	not test -e "$tag"
+	stop
+}
+
 # --- beside ---
 
 @test "pinctl goes past the gateway, and so does another mount" {
