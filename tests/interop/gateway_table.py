@@ -278,15 +278,14 @@ def pinned_branch():
         twins = Twins(template("", "pinned")[1], folder)
         with gateway(twins.ours):
             side = lance.dataset(twins.ours).create_branch("feat/x")
-            pin = pinctl(twins.ours, "register", "+1h", branch="feat/x").strip()
+            # Lance itself does not delete a branch with a tag.
+            pin = pinctl(twins.ours, "register", "+1h", "--no-guard", branch="feat/x").strip()
             side = lance.dataset(side.uri)
             source = side.version - 1
             side.insert(deeds.rows(100, 5))
             side.delete("id = 5")
             pinctl(twins.ours, "confirm", pin, branch="feat/x")
             delete = lambda at: lance.dataset(at).branches.delete("feat/x")
-            for name in lance.dataset(twins.ours).tags.list():
-                lance.dataset(twins.ours).tags.delete(name)
             said = answer(twins, delete, twins.ours)
             assert "Device or resource busy" in said, said
             seen = {str(v): content(lance.dataset(side.uri, version=v)) for v in range(source, side.version + 1)}

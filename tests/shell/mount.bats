@@ -67,6 +67,27 @@ will_not() {
 	has "$output" '^pinfs [0-9]+\.[0-9]+'
 }
 
+# said: the options of the help, a line each.
+said() {
+	"$PINFS_BIN" -h | sed -n 's/^  \(-.*\)/\1/; T; s/   .*//; s/^-o //; s/, /\n/g; p' | grep -oE '^(-[a-zA-Z]|[a-z_]+=?)' | sort
+}
+
+# completed WORD...: what the last word can become.
+completed() {
+	PATH="${PINFS_BIN%/*}:${PINCTL_BIN%/*}:$PATH" bash -c '. "$0"
+		COMP_WORDS=(pinfs "$@") COMP_CWORD=$# COMPREPLY=()
+		_pinfs
+		printf "%s\n" "${COMPREPLY[@]}"' "$PINFS_SOURCE/fs/pinfs.bash-completion" "$@" | sort
+}
+
+@test "the help, the manual and the completion know the same options" {
+	diff <(said) <(sed -n '/^\.SH OPTIONS/,/^\.SH STARTED/{/^\.TP/{n;p}}' "$PINFS_SOURCE/man/pinfs.8" | sed 's/\\f.//g; s/\\//g' |
+		grep -oE '(^| |")(-[a-zA-Z]\b|-o [a-z_]+=?|[a-z]+=)' | sed 's/^[ "]//; s/^-o //' | sort)
+	diff <(said | grep -v ^-) <(completed -o '')
+	diff <(said | grep ^-) <(completed - | grep -vx -e -o)
+	same "$(completed -o ro,br)" ro,branch=
+}
+
 @test "a mountpoint in use is refused; a dead one is explained, and works again after fusermount3 -u" {
 	start "$TABLE" "$MNT"
 	run "$PINFS_BIN" "$TABLE" "$MNT"
