@@ -258,6 +258,16 @@ bytes_that_differ() {
 	stop
 }
 
+@test "a copy that is made through the gateway is a table without the flag, and pinctl says so; past it, it is the table" {
+	open_gateway
+	cp -R "$TABLE" "$DIR/seen.lance"
+	cp -R "$TABLE/.pinfs/table/" "$DIR/stored.lance"
+	stop
+	has "$(pinctl -d "$DIR/seen.lance" status)" $'\nflag       missing .*enable --apply'
+	not grep -q 'not enabled' <(pinctl -d "$DIR/seen.lance" status)
+	diff -r "$TABLE" "$DIR/stored.lance"
+}
+
 @test "not twice, not under another name, not inside, not with folders that are links" {
 	open_gateway
 	run "$PINFS_BIN" -f "$TABLE" "$TABLE"

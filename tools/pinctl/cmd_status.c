@@ -208,7 +208,10 @@ static void print_pins(const struct state *s, struct pf_time now)
 	const struct pf_status *st = &s->st;
 	char when[PF_TIME_TEXT], span[SPAN_TEXT];
 
-	if (!st->enabled)
+	if (!st->enabled && s->head->pins.n)
+		puts("flag       missing for the pins that are listed, as in a copy that was made through a gateway: Lance\n"
+		     "           drops them at its next commit. `pinctl enable --apply` sets it");
+	else if (!st->enabled)
 		puts("pins       not enabled: the first pin is refused. `pinctl enable` says what enabling changes for\n"
 		     "           other writers; `pinctl enable --apply` does it");
 	if (s->head->pins.n == 0) {
