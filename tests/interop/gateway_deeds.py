@@ -9,13 +9,22 @@ from lance.dataset import LanceOperation as Op
 from lance.fragment import write_fragments
 
 from deeds import append, rows
+from support import LONG
+
+MANY = 200 if LONG else 20
 
 
 def handle_appends(at):
     ds = lance.dataset(at)
-    for i in range(20):
+    for i in range(MANY):
         ds.insert(rows(100 + i, 1))
     return ds.version
+
+
+def appends(at):
+    for i in range(MANY // 4):
+        lance.write_dataset(rows(100 + i, 1), at, mode="append")
+    return lance.dataset(at).version
 
 
 def update_where_index(at):
@@ -191,6 +200,7 @@ def drop(at):
 
 DEEDS = {
     "append by one handle": handle_appends,
+    "append by many": appends,
     "update by indices": update_where_index,
     "optimize indices": optimize,
     "text index": text_index,

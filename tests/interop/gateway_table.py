@@ -29,8 +29,8 @@ LATEST = "14.0.2"
 DEEDS = {**deeds.DEEDS, **gateway_deeds.DEEDS, **gateway_deeds.COMPACTIONS, **gateway_deeds.REMOVALS}
 GROUPS = {
     "rows": """
-        append, append by one handle, append of another format, delete of rows, delete of a fragment, delete of all,
-        update, update of an indexed column, update of a whole fragment, update by indices, merge insert, merge insert
+        append, append by one handle, append by many, append of another format, delete of rows, delete of a fragment,
+        delete of all, update, update of an indexed column, update of a whole fragment, update by indices, merge insert, merge insert
         of columns, overwrite, overwrite by fragments, overwrite by another format, conflict, rebase
     """,
     "indices": "create index, replace index, extend index, drop index, optimize indices, text index, vector index",
@@ -72,8 +72,11 @@ def cases():
         if MAJOR < 4 and "two" in name:
             continue
         yield name, removed, DEEDS[name], "tag" in name
-    yield "drop", refused, lance.LanceDataset.drop
-    yield "rm -rf", refused, remove_all
+    for name, do in (("drop", lance.LanceDataset.drop), ("rm -rf", remove_all)):
+        yield name, refused, do
+        if LONG or MAJOR == 14:
+            yield "%s, %s" % (name, STATES["enabled"]), refused, do, "", "enabled"
+            yield "%s, %s" % (name, STATES["plain"]), emptied, do
     yield "migration of manifests", refused, lambda at: lance.dataset(at).migrate_manifest_paths_v2(), "V1"
     for kind, told in (("V1", "names of V1"), ("stable", "stable row ids")) if LONG or MAJOR == 14 else ():
         for name in GROUPS if LONG else ("rows",):
@@ -252,19 +255,30 @@ def removed(do, of_tag=False):
         same(rows, seen, "rows that are read directly")
 
 
-def refused(do, kind=""):
-    """What would take the table away takes nothing that the pin needs."""
+def refused(do, kind="", state="pinned"):
+    """What would take the table away takes nothing that the pin needs, or where there is none, of the head."""
     with scratch() as folder:
-        twins = Twins(template(kind, "pinned")[1], folder)
-        source = list(manifests(twins.ours))[-1] - 1
-        pins = pins_of(twins.ours, source + 1)
+        twins = Twins(template(kind, state)[1], folder)
+        head = list(manifests(twins.ours))[-1]
+        source = head - (state == "pinned")
+        pins = pins_of(twins.ours, head)
         with gateway(twins.ours):
             said = answer(twins, do, twins.ours)
             assert isinstance(said, str) and re.search("Device or resource busy|Operation not permitted", said), said
-            seen = {str(v): content(lance.dataset(twins.ours, version=v)) for v in (source, source + 1)}
-        kept(twins.ours, source, source + 1, pins)
-        rows, found = ask_latest("read", twins.ours, [source, source + 1], [source + 1])
+            seen = {str(v): content(lance.dataset(twins.ours, version=v)) for v in range(source, head + 1)}
+        kept(twins.ours, source, head, pins)
+        rows, _ = ask_latest("read", twins.ours, list(range(source, head + 1)), [head])
         same(rows, seen, "rows that are read directly")
+
+
+def emptied(do):
+    """Where pins are not enabled, all goes; but not the directory, on which the gateway is."""
+    with scratch() as folder:
+        twins = Twins(template("", "plain")[1], folder)
+        with gateway(twins.ours):
+            said = answer(twins, do, twins.ours)
+            assert "Device or resource busy" in said, said
+            equal(tree(twins.ours), set(), "what is left")
 
 
 def remove_all(at):

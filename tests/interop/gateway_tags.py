@@ -8,8 +8,9 @@ import lance
 
 from gateway import check, gateway, pinned, rows
 from reader import content
-from support import equal, pinctl
+from support import LONG, RELEASE, equal, pinctl
 
+MAJOR = int(RELEASE.split(".")[0])
 NOW = datetime.timedelta(0)
 
 
@@ -18,6 +19,9 @@ def cases():
     yield "a cleaner says which versions are tagged", told
     yield "and plans around them where it is told to", around
     yield "on a branch, too", branch
+    # Without Lance, tests/shell/gateway-tags.bats has the limit.
+    if LONG:
+        yield "of more than 1,000 versions there are none, and they are kept as without", beyond
     yield "without a pin there is nothing to plan around", released
 
 
@@ -125,6 +129,28 @@ def branch():
         equal(refusals(at), [], "refusals")
         equal(contents(uri, first, last), before, "rows of the branch")
         equal(contents(at, source, head), main, "rows of main")
+
+
+def beyond():
+    with window() as (at, pin, source, head):
+        ds = lance.dataset(at)
+        while ds.version < source + 999:
+            ds.update_config({"n": str(ds.version)})
+        equal(len(of_window(lance.dataset(at).tags.list())), 1000, "tags")
+        ds.update_config({"n": "one too many"})
+        equal(of_window(lance.dataset(at).tags.list()), {}, "tags")
+        with open(at + "/.pinfs/log") as log:
+            assert "keep 1001 versions, and more than 1000 are not shown as tags" in log.read()
+        try:
+            assert clean(at, False).failed_deletes > 1000
+        except OSError as error:
+            assert MAJOR < 13 and "resource busy" in str(error), error
+        equal([v for v in versions(at) if v >= source], list(range(source, source + 1001)), "versions")
+        equal(len(content(lance.dataset(at, version=source))), 397, "rows of the pinned version")
+        check(at, pin)
+        pinctl(at, "release", pin)
+        pinctl(at, "register", "+1h")
+        equal(sorted(of_window(lance.dataset(at).tags.list())), ["pinfs-%d" % (source + i) for i in (1001, 1002)], "tags")
 
 
 def released():
