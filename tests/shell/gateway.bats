@@ -248,6 +248,8 @@ bytes_that_differ() {
 	open_gateway
 	has "$(pinctl -d "$TABLE" status)" $'\n'"gateway    mounted over the table by process $DAEMON:"
 	same "$(pinctl -d "$TABLE" status --json | jq .gateway_pid)" "$DAEMON"
+	has "$(pinctl -d "$TABLE" doctor 2>/dev/null)" $'^ok\tmain\tgateway\t'"mounted over the table by process $DAEMON:"
+	has "$(pinctl -d "$TABLE" doctor --json 2>/dev/null | jq -r '.checks[0].check')" '^gateway$'
 	same "$(published)" 0
 	stage "$V8#1"
 	no EPERM 'not the next one' link "$TABLE/_versions/$V8#1" "$TABLE/_versions/18446744073709551606.manifest"

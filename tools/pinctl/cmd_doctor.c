@@ -53,6 +53,18 @@ static int note(void *arg, const struct pf_diagnosis *d)
 	return json_array_append_new(x->list, pf_json_diagnosis(d)) < 0 ? -ENOMEM : 0;
 }
 
+/* What the flags say of Lance is of who does not come through it. */
+static int note_gateway(struct visit *x)
+{
+	long pid = ctl_gateway(x->c);
+	char text[96];
+
+	if (!pid)
+		return 0;
+	snprintf(text, sizeof(text), "mounted over the table by process %ld: Lance reads and writes through it", pid);
+	return note(x, &(struct pf_diagnosis){ .check = "gateway", .verdict = PF_FINE, .text = text });
+}
+
 int cmd_doctor(struct ctl *c, const struct args *a)
 {
 	json_auto_t *list = json_array();
@@ -68,7 +80,9 @@ int cmd_doctor(struct ctl *c, const struct args *a)
 	int r = ctl_open_store(c, &why);
 	if (r == 0) {
 		progress_open(&x.progress);
-		r = pf_doctor(c->store, &o, note, &x, &why);
+		r = note_gateway(&x);
+		if (r == 0)
+			r = pf_doctor(c->store, &o, note, &x, &why);
 		progress_close(&x.progress);
 	}
 	if (r < 0)

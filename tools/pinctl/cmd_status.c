@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/flags.h"
 
@@ -129,22 +128,6 @@ static int look(struct ctl *c, struct pf_time now, struct state *s, struct pf_wh
 	look_for_lost(c, s);
 	r = look_at_pins(c, now, s, why);
 	return r < 0 ? r : look_at_window(c, s);
-}
-
-/* The process of the gateway that is mounted over the table's path; 0: there is none. */
-static long gateway_of(const struct ctl *c)
-{
-	_cleanup_(pf_buf_release) struct pf_buf path = PF_BUF_INIT;
-	char link[64];
-	long pid;
-
-	if (!c->store->at || pf_buf_addf(&path, "%s/.pinfs/table", c->store->at) < 0 || !pf_buf_str(&path))
-		return 0;
-	ssize_t n = readlink((const char *)path.data, link, sizeof(link) - 1);
-	if (n < 0)
-		return 0;
-	link[n] = '\0';
-	return sscanf(link, "/proc/%ld/fd/", &pid) == 1 ? pid : 0;
 }
 
 static void print_gateway(const struct state *s, long pid)
@@ -277,7 +260,7 @@ int cmd_status(struct ctl *c, const struct args *a)
 	int r = look(c, now, &s, &why);
 	if (r < 0)
 		return ctl_fail(r, &why);
-	long pid = gateway_of(c);
+	long pid = ctl_gateway(c);
 	if (c->json) {
 		json_t *all = pf_json_status(c->branch, &s.st);
 		pf_json_put(&all, "gateway_pid", pid ? json_integer(pid) : json_null());

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 void ctl_close(struct ctl *c)
 {
@@ -95,6 +96,21 @@ int ctl_judge(const struct pf_answer *answer)
 	else
 		ctl_say("%s (nothing to commit on version %" PRIu64 ")", answer->why.text, answer->version);
 	return 0;
+}
+
+long ctl_gateway(const struct ctl *c)
+{
+	_cleanup_(pf_buf_release) struct pf_buf path = PF_BUF_INIT;
+	char link[64];
+	long pid;
+
+	if (!c->store->at || pf_buf_addf(&path, "%s/.pinfs/table", c->store->at) < 0 || !pf_buf_str(&path))
+		return 0;
+	ssize_t n = readlink((const char *)path.data, link, sizeof(link) - 1);
+	if (n < 0)
+		return 0;
+	link[n] = '\0';
+	return sscanf(link, "/proc/%ld/fd/", &pid) == 1 ? pid : 0;
 }
 
 int ctl_flush(struct ctl *c)

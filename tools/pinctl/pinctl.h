@@ -111,6 +111,9 @@ int ctl_judge(const struct pf_answer *answer);
  */
 void say_lost(struct ctl *c, uint64_t versions);
 
+/* The process of the gateway that is mounted over the path of the open table; 0: there is none here. */
+long ctl_gateway(const struct ctl *c);
+
 /* What was printed goes out. 0 or -errno, which main tells at the end. */
 int ctl_flush(struct ctl *c);
 
