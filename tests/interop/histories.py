@@ -89,7 +89,7 @@ class Scene:
         count = count or self.dice.randint(1, 30)
         if first is None:
             first = self.state["next"]
-            self.state["next"] += count
+        self.state["next"] = max(self.state["next"], first + count)
         return pa.table([column(field, first, count) for field in schema], names=schema.names)
 
     def options(self):
