@@ -27,6 +27,59 @@ static int read_history(struct pf_branch *b, const struct pf_manifest *m, struct
 	return r == -ENODATA ? 0 : r;
 }
 
+/* The entry of a history as its manifest has it. */
+struct entry {
+	struct pf_indices indices;
+	const struct pf_index *x; /* NULL: there is none */
+	struct pf_buf field;	  /* all of it, tag and length included */
+};
+
+static void entry_release(struct entry *e)
+{
+	pf_indices_release(&e->indices);
+	pf_buf_release(&e->field);
+}
+
+static int read_entry(struct pf_branch *b, const struct pf_manifest *m, struct entry *e, struct pf_why *why)
+{
+	_cleanup_(pf_file_closep) struct pf_file *f = NULL;
+
+	int r = pf_manifest_reopen(pf_branch_store(b), m, &f, why);
+	if (r == 0)
+		r = pf_indices_decode(&f->r, m, &e->indices, why);
+	if (r == 0)
+		r = pf_fri_entry(&e->indices, &e->x, why);
+	if (r == 0 && e->x)
+		r = pf_buf_reserve(&e->field, (size_t)e->x->len);
+	if (r < 0 || !e->x)
+		return r;
+	e->field.len = (size_t)e->x->len;
+	return f->r.read(&f->r, e->x->off, e->field.data, e->field.len);
+}
+
+static struct pf_span details_of(const struct entry *e)
+{
+	if (!e->x->details.present)
+		return (struct pf_span){ NULL, 0 };
+	return (struct pf_span){ e->field.data + (e->x->details.off - e->x->off), (size_t)e->x->details.len };
+}
+
+/* An entry is written once: where uuid and details are the same, nothing need be decoded to know that nothing is missing. */
+static int has_same_entry(struct pf_branch *b, const struct pf_manifest *head, const struct pf_manifest *staged,
+			  struct pf_why *why)
+{
+	_cleanup_(entry_release) struct entry ours = { .x = NULL }, theirs = { .x = NULL };
+
+	int r = read_entry(b, head, &ours, why);
+	if (r == 0 && ours.x)
+		r = read_entry(b, staged, &theirs, why);
+	if (r < 0 || !ours.x)
+		return r < 0 ? r : 1;
+	return theirs.x && strcmp(ours.x->uuid, theirs.x->uuid) == 0 &&
+	       ours.x->index_version == theirs.x->index_version && ours.x->has_base == theirs.x->has_base &&
+	       ours.x->base_id == theirs.x->base_id && pf_span_eq(details_of(&ours), details_of(&theirs));
+}
+
 static struct pf_span bytes_of(const struct pf_fri *f, size_t record)
 {
 	return (struct pf_span){ f->content.data + f->records[record].off, (size_t)f->records[record].len };
@@ -59,10 +112,13 @@ static bool same_moves(const struct pf_fri *f, const struct pf_fri_record *a, co
 
 static bool has_record(const struct pf_fri *f, const struct pf_fri *of, size_t record, bool any_stamp)
 {
-	for (size_t i = 0; i < f->n_records; i++)
+	/* It is mostly where it was. */
+	for (size_t k = 0; k < f->n_records; k++) {
+		size_t i = (record + k) % f->n_records;
 		if (pf_span_eq(bytes_of(f, i), bytes_of(of, record)) ||
 		    (any_stamp && same_moves(f, &f->records[i], of, &of->records[record])))
 			return true;
+	}
 	return false;
 }
 
@@ -123,25 +179,14 @@ static int merge(const struct merging *m, struct pf_buf *content, bool *whole)
 /* The very entry of the head in the place of what x has. */
 static int put_entry(const struct merging *m, struct pf_why *why)
 {
-	_cleanup_(pf_indices_release) struct pf_indices indices = { NULL };
-	_cleanup_(pf_file_closep) struct pf_file *f = NULL;
-	_cleanup_(pf_buf_release) struct pf_buf field = PF_BUF_INIT;
-	const struct pf_index *from = NULL;
+	_cleanup_(entry_release) struct entry e = { .x = NULL };
 	struct pf_message walk;
 	struct pf_member member;
 
-	int r = pf_manifest_reopen(pf_branch_store(m->b), m->head, &f, why);
-	if (r == 0)
-		r = pf_indices_decode(&f->r, m->head, &indices, why);
-	if (r == 0)
-		r = pf_fri_entry(&indices, &from, why);
-	if (r == 0)
-		r = pf_buf_reserve(&field, (size_t)from->len);
-	if (r == 0)
-		r = f->r.read(&f->r, from->off, field.data, (size_t)from->len);
+	int r = read_entry(m->b, m->head, &e, why);
 	if (r < 0)
 		return r;
-	pf_message_init(&walk, (struct pf_span){ field.data, (size_t)from->len });
+	pf_message_init(&walk, PF_SPAN_OF(&e.field));
 	r = pf_message_next(&walk, &member, why);
 	if (r < 0)
 		return r;
@@ -201,10 +246,12 @@ static int carry(struct pf_branch *b, const struct pf_manifest *head, const stru
 	struct pf_next *x = &out->next;
 	bool rewrite = IS(op, REWRITE);
 
-	int r = read_history(b, head, &ours, why);
-	if (r < 0 || (ours.n_records == 0 && !rewrite))
-		return r;
-	r = read_history(b, staged, &theirs, why);
+	int r = rewrite ? 0 : has_same_entry(b, head, staged, why);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = read_history(b, head, &ours, why);
+	if (r == 0)
+		r = read_history(b, staged, &theirs, why);
 	if (r < 0)
 		return r;
 	needed = calloc(ours.n_records + 1, sizeof(*needed));

@@ -413,6 +413,37 @@ static void what_is_whole_stays(void **state)
 	want_history(st, &v, "Append n21:x", false, CHAIN);
 }
 
+/* Its very entry is not looked into: a commit costs what it costs however long the history is, and does not fail if that is gone. */
+static void an_entry_that_is_the_same_is_not_read(void **state)
+{
+	static const struct recorded before[] = {
+		{ .version = 1, .fragments = "1:10 2:10" },
+		{ .version = 2, .fragments = "1:10 2:10", .pins = "a" },
+		{ .version = 3,
+		  .fragments = "2:10 19:10",
+		  .pins = "a",
+		  .history = "L2 1:10 > 19:10",
+		  .external = true },
+	};
+	static const struct recorded v = {
+		.version = 4, .fragments = "2:10 19:10 21:10", .history = "L2 1:10 > 19:10", .external = true
+	};
+	static const struct recorded other = { .version = 4,
+					       .fragments = "2:10 19:10 21:10",
+					       .history = "L2 1:10 > 19:10" };
+	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(before, 3);
+	struct pf_why why = PF_WHY_INIT;
+	char uuid[PF_UUID_TEXT], name[128];
+	bool changed;
+
+	snprintf(name, sizeof(name), "_indices/%s/details.binpb", moves_uuid(ENTRY, uuid));
+	assert_int_equal(pf_store_mem_del(st, name), 0);
+	assert_int_equal(commit(st, &other, "Append n21:x", &changed, &why), -ENOENT);
+	assert_int_equal(commit(st, &v, "Append n21:x", &changed, &why), 0);
+	assert_false(changed);
+	want_entry(st, ENTRY, true);
+}
+
 /* A client that wrote its record with the stamp that it planned on has it like that for as long as it goes on. */
 static void a_copy_with_another_stamp_is_out_of_date(void **state)
 {
@@ -627,6 +658,7 @@ int main(void)
 		cmocka_unit_test(a_deletion_file_that_is_missing),
 		cmocka_unit_test(dropped_records_are_put_back),
 		cmocka_unit_test(what_is_whole_stays),
+		cmocka_unit_test(an_entry_that_is_the_same_is_not_read),
 		cmocka_unit_test(a_copy_with_another_stamp_is_out_of_date),
 		cmocka_unit_test(a_copy_stands_for_its_record),
 		cmocka_unit_test(what_no_pin_needs_may_go),
