@@ -147,9 +147,11 @@ int pf_local_pass_gateway(int *fd, const char *spelled, struct pf_why *why)
 	if (below == -ENOENT && faccessat(*fd, ".pinfs/table", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
 	if (below == -EACCES)
-		return pf_why_set(why, below,
-				  "a gateway is mounted over the table %s: only its user and root get past it",
-				  spelled);
+		return pf_why_set(
+			why, below,
+			"a gateway is mounted over the table %s: only its user gets past it, and root if it was mounted "
+			"by root or with -o allow_other",
+			spelled);
 	if (below < 0 || fstat(*fd, &seen) < 0 || fstat(below, &real) < 0 || seen.st_ino != real.st_ino)
 		return pf_why_set(
 			why, -EACCES,
