@@ -107,7 +107,7 @@ void fs_gateway_release(struct fs *fs)
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
 	/* A mode alone can say more than the access control list that it stands for. */
-	conn->want |= conn->capable & (FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE | FUSE_CAP_POSIX_ACL);
+	conn->want |= conn->capable & (FUSE_CAP_SPLICE_WRITE | FUSE_CAP_POSIX_ACL);
 	/* Lance links manifests whose pages the kernel would still have: what is published must have arrived. */
 	conn->want &= ~(unsigned)FUSE_CAP_WRITEBACK_CACHE;
 	gate_pass_init(userdata, conn);
