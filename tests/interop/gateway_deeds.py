@@ -107,6 +107,35 @@ def clone(at):
     return lance.dataset(os.path.join(os.path.dirname(at), "clone.lance")).count_rows()
 
 
+def deep_clone(at):
+    there = os.path.join(os.path.dirname(at), "deep.lance")
+    lance.dataset(at).deep_clone(there, lance.dataset(at).version)
+    return lance.dataset(there).count_rows()
+
+
+def batch(at):
+    """Several appends in one commit."""
+    ds = lance.dataset(at)
+    new = [write_fragments(rows(100 + 10 * i, 5), at) for i in range(3)]
+    appends = [lance.Transaction(ds.version, Op.Append(fragments)) for fragments in new]
+    return lance.LanceDataset.commit_batch(ds, appends)["dataset"].count_rows()
+
+
+def base(at):
+    """Data in another place."""
+    elsewhere = at + ".more"
+    os.makedirs(elsewhere)
+    lance.dataset(at).add_bases([lance.DatasetBasePath(elsewhere, name="more")])
+    lance.write_dataset(rows(100, 5), at, mode="append", target_bases=["more"])
+    return lance.dataset(at).count_rows()
+
+
+def metadata_of_fields(at):
+    ds = lance.dataset(at)
+    ds.replace_schema_metadata({"k": "v"})
+    ds.replace_field_metadata("n", {"unit": "m"})
+
+
 def conflict(at):
     """Two handles delete the same row: who is later is told so, or tries again and finds nothing to do."""
     first, second = lance.dataset(at), lance.dataset(at)
@@ -211,6 +240,10 @@ DEEDS = {
     "branch deleted": branch_deleted,
     "detached commit": detached,
     "shallow clone": clone,
+    "deep clone": deep_clone,
+    "batch": batch,
+    "another base": base,
+    "metadata of fields": metadata_of_fields,
     "conflict": conflict,
     "rebase": rebase,
     "a version that is not there": removed_version,

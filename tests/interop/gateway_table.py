@@ -40,7 +40,7 @@ GROUPS = {
     """,
     "the rest": """
         config, metadata, restore, restore of the first version, tags, branch, branch of an old version, branch deleted,
-        detached commit, shallow clone, a version that is not there, cleanup of what is old
+        detached commit, shallow clone, deep clone, batch, another base, metadata of fields, a version that is not there, cleanup of what is old
     """,
 }
 GROUPS = {group: " ".join(names.split()).split(", ") for group, names in GROUPS.items()}
@@ -48,12 +48,15 @@ STATES = {"pinned": "with a pin", "enabled": "without a pin", "plain": "where pi
 # What a release has no words for, or refuses by itself.
 OTHER_FORMAT = {"append of another format"}
 REPLACEMENT = {"replace data", "replace indexed data"}
+NO_CLONE = {"deep clone"}
 LACKS = {
-    "8.0.1": OTHER_FORMAT | REPLACEMENT,
-    "4.0.1": REPLACEMENT | {"merge columns"},
-    "1.0.4": REPLACEMENT | {"merge columns", "delete of all", "detached commit", "cleanup of all but two"}
+    "8.0.1": OTHER_FORMAT | REPLACEMENT | NO_CLONE,
+    "4.0.1": REPLACEMENT | NO_CLONE | {"merge columns"},
+    "1.0.4": REPLACEMENT | NO_CLONE | {"merge columns", "delete of all", "detached commit", "cleanup of all but two"}
     | {name for name in gateway_deeds.COMPACTIONS if "deferred" in name},
 }.get(RELEASE, set()) | {"a version that is not there", "cleanup where there is a tag"}
+
+FORMS = (("V1", "names of V1", {"detached commit"}), ("stable", "stable row ids", set()))
 
 
 def cases():
@@ -78,11 +81,9 @@ def cases():
             yield "%s, %s" % (name, STATES["enabled"]), refused, do, "", "enabled"
             yield "%s, %s" % (name, STATES["plain"]), emptied, do
     yield "migration of manifests", refused, lambda at: lance.dataset(at).migrate_manifest_paths_v2(), "V1"
-    for kind, told in (("V1", "names of V1"), ("stable", "stable row ids")) if LONG or MAJOR == 14 else ():
+    for kind, told, fails in FORMS if LONG or MAJOR == 14 else ():
         for name in GROUPS if LONG else ("rows",):
-            yield "%s, %s" % (name, told), twice, GROUPS[name], kind
-    yield "a branch with a pin", pinned_branch
-    yield "versions, tags and branches as they look", view
+            yield "%s, %s" % (name, told), twice, GROUPS[name], kind, "pinned", DEEDS, LACKS | fails
     for state in ("enabled", "plain"):
         for name, group in GROUPS.items():
             if LONG or MAJOR == 14 and (state == "enabled" or name == "rows"):
