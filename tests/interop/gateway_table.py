@@ -84,6 +84,8 @@ def cases():
     for kind, told, fails in FORMS if LONG or MAJOR == 14 else ():
         for name in GROUPS if LONG else ("rows",):
             yield "%s, %s" % (name, told), twice, GROUPS[name], kind, "pinned", DEEDS, LACKS | fails
+    yield "a branch with a pin", pinned_branch
+    yield "versions, tags and branches as they look", view
     for state in ("enabled", "plain"):
         for name, group in GROUPS.items():
             if LONG or MAJOR == 14 and (state == "enabled" or name == "rows"):
