@@ -1,19 +1,22 @@
 /*
- * Are the files there that a transaction brings? Whoever prepared it wrote them before; but what no version names yet is left over for a cleanup that looks
- * meanwhile, and a version without its files is worse than none. Nor did all writes succeed: Lance up to 14 at least loses the error of the last one to a data
- * file.
+ * Is all there that a client staged as the next version, and can Lance read it? Whoever prepared it wrote the files before; but what no version names yet is
+ * left over for a cleanup that looks meanwhile, and a version without its files is worse than none. Nor did all writes succeed: Lance up to 14 at least loses the
+ * error of the last one to a data file. And the manifest is anybody's: what its transaction says of it is not believed.
  */
 #ifndef PF_WHOLE_H
 #define PF_WHOLE_H
 
-#include "operation.h"
+#include "manifest.h"
 
 /*
- * Look for the files of o's fragments and indices, in the branch directory `dir`, and whether they have all the bytes that it tells of. What lies on
- * other bases is not looked for.
- *   -ENOENT  one is missing or shorter: the sentence says which, and what to do
- *   others   of storage; -EBADMSG: damaged
+ * Read `staged`, the successor `name` of `base` in the branch directory `dir`: it has the shape that Lance decodes (shape.h), and the files that it names and
+ * base does not are there, with all the bytes that it tells of. Fragments and index entries that base has are not looked at again, nor what lies on other bases.
+ *   -ENOENT   a file is missing, or shorter: the sentence says which, and what to do
+ *   -EBADMSG  damaged
+ *   -ESTALE   one of the two manifests is gone or was replaced
+ *   others    of storage
  */
-int pf_operation_whole(struct pf_store *st, const char *dir, const struct pf_operation *o, struct pf_why *why);
+int pf_manifest_whole(struct pf_store *st, const char *dir, const struct pf_manifest *base,
+		      const struct pf_manifest *staged, const char *name, struct pf_why *why);
 
 #endif

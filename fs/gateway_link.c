@@ -122,11 +122,11 @@ static int publish_whole(struct commit *c, const struct pf_publish *p, struct pf
 	pthread_rwlock_t *files = &c->fs->gateway.files;
 
 	pthread_rwlock_wrlock(files);
-	int r = pf_operation_whole(c->fs->store, c->dir, &c->op, c->why);
+	int r = pf_manifest_whole(c->fs->store, c->dir, p->base, c->m, c->path, c->why);
 	if (r == 0)
 		r = pf_publish(c->line->core, p, out, c->why);
-	else if (r == -ENOENT)
-		r = refused(c, -EPERM);
+	else if (r != -ESTALE)
+		r = refused(c, r == -ENOENT ? -EPERM : r);
 	pthread_rwlock_unlock(files);
 	return r;
 }
