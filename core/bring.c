@@ -92,13 +92,10 @@ static int look(const char *from, const char *to, struct pf_why *why)
 /* The file `from` as `name` of the table. 1: there is nothing to bring. */
 static int add_file(const struct plan *p, const char *from, const char *name)
 {
-	const struct pf_store *st = pf_branch_store(p->b);
-	_cleanup_(pf_freep) char *source = strdup(from), *to = NULL;
+	_cleanup_(pf_freep) char *source = strdup(from), *to = pf_store_local_path(pf_branch_store(p->b), name);
 
-	if (!source)
+	if (!source || !to)
 		return -ENOMEM;
-	if (asprintf(&to, "%s/%s", st->at, name) < 0)
-		return to = NULL, -ENOMEM;
 	int r = look(from, to, p->why);
 	if (r != 0)
 		return r;
@@ -118,15 +115,16 @@ static int add_dir(const struct plan *p, const char *from, const char *name)
 	for (size_t i = l->n_dirs; i-- > 0;)
 		if (strcmp(l->dirs[i].name, name) == 0)
 			return 0;
-	_cleanup_(pf_freep) char *source = from ? strdup(from) : NULL, *to = strdup(name), *path = NULL;
+	_cleanup_(pf_freep) char *source = from ? strdup(from) : NULL, *to = strdup(name);
 	struct pf_bring_dir *v = reallocarray(l->dirs, l->n_dirs + 1, sizeof(*v));
 	if (v)
 		l->dirs = v;
 	if (!v || !to || (from && !source))
 		return -ENOMEM;
-	if (asprintf(&path, "%s/%s", pf_branch_store(p->b)->at, name) < 0)
-		return path = NULL, -ENOMEM;
-	v[l->n_dirs++] = (struct pf_bring_dir){ STEAL(source), STEAL(to), STEAL(path), false };
+	char *path = pf_store_local_path(pf_branch_store(p->b), name);
+	if (!path)
+		return -ENOMEM;
+	v[l->n_dirs++] = (struct pf_bring_dir){ STEAL(source), STEAL(to), path, false };
 	return 0;
 }
 
@@ -364,13 +362,27 @@ static int check_local(struct pf_branch *b, struct pf_why *why)
 	return pf_branch_store(b)->at ? 0 : pf_why_set(why, -EOPNOTSUPP, "the table is not on a local file system");
 }
 
+/* `dir`, malloc'ed; where it is the table or below, past what is mounted over that. */
+static char *past_mount(struct pf_store *st, const char *dir)
+{
+	_cleanup_(pf_freep) char *real = realpath(dir, NULL);
+	size_t n = strlen(st->at);
+
+	if (!real || strncmp(real, st->at, n) != 0 || (real[n] && real[n] != '/'))
+		return strdup(dir);
+	return pf_store_local_path(st, real[n] ? real + n + 1 : ".");
+}
+
 int pf_bring_in(struct pf_branch *b, const char *dir, const struct pf_operation *o, struct pf_bring *out,
 		struct pf_why *why)
 {
 	_cleanup_(pf_bring_release) struct pf_bring l = { 0 };
-	const struct plan p = { b, dir, &l, why };
+	_cleanup_(pf_freep) char *own = NULL;
 
 	int r = check_local(b, why);
+	if (r == 0 && !(own = past_mount(pf_branch_store(b), dir)))
+		r = -ENOMEM;
+	const struct plan p = { b, own, &l, why };
 	if (r == 0)
 		r = add_new(&p, o);
 	return r < 0 ? r : carry_out(b, &l, out, why);
@@ -387,8 +399,9 @@ int pf_bring_copied(struct pf_branch *b, struct pf_branch *copy, const struct pf
 		r = check_local(copy, why);
 	if (r < 0)
 		return r;
-	if (asprintf(&dir, "%s/%s", pf_branch_store(copy)->at, pf_branch_dir(copy)) < 0)
-		return dir = NULL, -ENOMEM;
+	dir = pf_store_local_path(pf_branch_store(copy), pf_branch_dir(copy));
+	if (!dir)
+		return -ENOMEM;
 	dir[strlen(dir) - 1] = '\0'; /* the last slash */
 	const struct plan p = { b, dir, &l, why };
 	r = add_new(&p, ours);

@@ -144,6 +144,12 @@ int pf_store_writable(struct pf_store *st, const char *dir);
 int pf_store_local_link(struct pf_store *from, const char *name, struct pf_store *to);
 
 /*
+ * The path by which this process reaches `name` of a local store, malloc'ed; NULL without memory. It is below st->at, unless something is mounted there: then
+ * past that.
+ */
+char *pf_store_local_path(struct pf_store *st, const char *name);
+
+/*
  * Where a path or URI leads that a manifest names, whatever its spelling (`file://`, `//`, `..`, links): 1 if to this store's root or below it, and
  * *out is the name here ("." the root itself); 0 if elsewhere, and *out is where: the real path, or a URI of another scheme as it is.
  *   -EINVAL       a relative path: to what, only its writer knew

@@ -467,6 +467,18 @@ int pf_store_local_link(struct pf_store *from, const char *name, struct pf_store
 	return linkat(root_of(from), name, root_of(to), name, 0) < 0 ? -errno : 0;
 }
 
+char *pf_store_local_path(struct pf_store *st, const char *name)
+{
+	struct stat seen, own;
+	char *path;
+
+	bool covered = stat(st->at, &seen) == 0 && fstat(root_of(st), &own) == 0 &&
+		       (seen.st_dev != own.st_dev || seen.st_ino != own.st_ino);
+	int n = covered ? asprintf(&path, "/proc/self/fd/%d/%s", root_of(st), name)
+			: asprintf(&path, "%s/%s", st->at, name);
+	return n < 0 ? NULL : path;
+}
+
 int pf_store_local_open(const char *path, struct pf_store **out, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf raw = PF_BUF_INIT, shown = PF_BUF_INIT;
