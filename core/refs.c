@@ -131,15 +131,16 @@ static int take_identifier(const json_t *j, struct pf_branch_ref *b, struct pf_w
 	return 0;
 }
 
-static int read_branch(struct pf_store *st, const char *file, struct pf_branch_ref *out, struct pf_why *why)
+int pf_branch_ref_read_as(struct pf_store *st, const char *file, const char *as, struct pf_branch_ref *out,
+			  struct pf_why *why)
 {
 	_cleanup_(pf_ref_json_release) json_t *j = NULL;
 	_cleanup_(pf_branch_ref_release) struct pf_branch_ref b = { 0 };
 	const json_t *metadata;
 	uint64_t created, size;
 
-	b.file = strdup(file);
-	int r = b.file ? pf_ref_name(file + strlen(BRANCHES "/"), &b.name, why) : -ENOMEM;
+	b.file = strdup(as);
+	int r = b.file ? pf_ref_name(as + strlen(BRANCHES "/"), &b.name, why) : -ENOMEM;
 	if (r == 0)
 		r = pf_branch_name_check(b.name, why);
 	if (r == -EINVAL)
@@ -167,6 +168,11 @@ static int read_branch(struct pf_store *st, const char *file, struct pf_branch_r
 	*out = b;
 	b = (struct pf_branch_ref){ 0 };
 	return 0;
+}
+
+static int read_branch(struct pf_store *st, const char *file, struct pf_branch_ref *out, struct pf_why *why)
+{
+	return pf_branch_ref_read_as(st, file, file, out, why);
 }
 
 static int cmp_branches(const void *a, const void *b)

@@ -66,6 +66,10 @@ int pf_branches_scan(struct pf_store *st, pf_ref_bad_fn bad, void *arg, struct p
 
 /* One branch's ref, read now. -ENOENT if there is none. */
 int pf_branch_ref_read(struct pf_store *st, const char *name, struct pf_branch_ref *out, struct pf_why *why);
+
+/* What the file would say if it had the name `as`, "_refs/branches/x.json". -ENOENT; -EBADMSG: nothing that Lance could read. */
+int pf_branch_ref_read_as(struct pf_store *st, const char *file, const char *as, struct pf_branch_ref *out,
+			  struct pf_why *why);
 void pf_branch_ref_release(struct pf_branch_ref *r);
 
 /* Lance's rules for branch names; -EINVAL with the reason. */

@@ -275,9 +275,8 @@ static int check_rename(fuse_req_t req, struct move *m, const struct stat *from,
 	int r = gate_may_make(m->to.path, why);
 	if (r == 0)
 		r = gate_may_remove(req, &m->from, why);
-	/* The ref of a branch that is replaced is there all the same. */
-	if (r == 0 && to && strncmp(m->to.path, "_refs/branches/", 15) != 0)
-		r = gate_may_remove(req, &m->to, why);
+	if (r == 0 && to)
+		r = gate_may_replace(req, &m->to, &m->from, why);
 	return r;
 }
 

@@ -130,6 +130,7 @@ bool gate_tags_are_in(const struct fs *fs, const char *path);
  * node.
  */
 int gate_may_remove(fuse_req_t req, const struct gate_at *at, struct pf_why *why);
+int gate_may_replace(fuse_req_t req, const struct gate_at *at, const struct gate_at *by, struct pf_why *why);
 int gate_may_change(fuse_req_t req, const struct gate_at *at, const struct stat *st, struct pf_why *why);
 int gate_may_write(fuse_req_t req, fuse_ino_t ino, int fd, struct gate_at *at, struct pf_why *why);
 int gate_may_make(const char *path, struct pf_why *why);

@@ -244,6 +244,28 @@ int gate_may_remove(fuse_req_t req, const struct gate_at *at, struct pf_why *why
 	}
 }
 
+/* Does `by` say of the branch whose ref `path` is what that does, but for its metadata, which Lance replaces? */
+static bool is_same_branch(struct pf_store *st, const char *path, const char *by)
+{
+	_cleanup_(pf_branch_ref_release) struct pf_branch_ref is = { 0 }, was = { 0 };
+
+	return pf_branch_ref_read_as(st, path, path, &was, NULL) == 0 &&
+	       pf_branch_ref_read_as(st, by, path, &is, NULL) == 0 && strcmp(is.id, was.id) == 0 &&
+	       is.parent_version == was.parent_version &&
+	       strcmp(is.parent ? is.parent : "", was.parent ? was.parent : "") == 0;
+}
+
+int gate_may_replace(fuse_req_t req, const struct gate_at *at, const struct gate_at *by, struct pf_why *why)
+{
+	int r = gate_may_remove(req, at, why);
+
+	if (r != -EBUSY || strncmp(at->path, "_refs/branches/", 15) != 0 ||
+	    !is_same_branch(fs_of(req)->store, at->path, by->path))
+		return r;
+	*why = (struct pf_why)PF_WHY_INIT;
+	return 0;
+}
+
 int gate_may_change(fuse_req_t req, const struct gate_at *at, const struct stat *st, struct pf_why *why)
 {
 	bool known;

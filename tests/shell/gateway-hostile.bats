@@ -78,3 +78,22 @@ old_times() {
 	rm "$TABLE/_versions/$V8#1"
 	stop
 }
+
+@test "the ref of a branch with pins is replaced by nothing but the same branch" {
+	local ref=$TABLE/_refs/branches/side.json staged=$TABLE/_refs/branches/side.json#1 text
+	pinctl -d "$TABLE" branch create side >/dev/null
+	pinctl -d "$TABLE" branch create other >/dev/null
+	pinctl -d "$TABLE" -b side register "$T" >/dev/null 2>&1
+	open_gateway
+	cp "$ref" "$DIR/ref"
+	for text in '' x '{}' "$(cat "$TABLE/_refs/branches/other.json")"; do
+		echo "$text" >"$staged"
+		no EBUSY 'branch side has 1 pins' rename "$staged" "$ref"
+	done
+	# Lance writes it anew when its metadata are changed.
+	sed 's/"metadata": *{}/"metadata": {"a": "b"}/' "$DIR/ref" >"$staged"
+	same "$(call rename "$staged" "$ref")" None
+	has "$(cat "$ref")" '"a": "b"'
+	pinctl -d "$TABLE" -b side check >/dev/null
+	stop
+}
