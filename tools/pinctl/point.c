@@ -9,11 +9,18 @@ static int name_branch(const char *branch, size_t len, char **out)
 	return *out ? 0 : -ENOMEM;
 }
 
-static bool is_branch(struct pf_store *st, const char *name)
+/* 1, 0, or why that cannot be told. */
+static int is_branch(struct pf_store *st, const char *name, struct pf_why *why)
 {
 	_cleanup_(pf_branch_ref_release) struct pf_branch_ref ref = { 0 };
+	struct pf_why inner = PF_WHY_INIT;
 
-	return strcmp(name, "main") == 0 || pf_branch_ref_read(st, name, &ref, NULL) == 0;
+	if (strcmp(name, "main") == 0)
+		return 1;
+	int r = pf_branch_ref_read(st, name, &ref, &inner);
+	if (r == -ENOENT || r == -EINVAL) /* there is none, or can be none */
+		return 0;
+	return r < 0 ? pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r)) : 1;
 }
 
 /* Without a colon, and no number: a tag or a branch, of which a tag is the one that may be missing. */
@@ -26,9 +33,11 @@ static int resolve_name(struct ctl *c, const char *name, char **branch, bool *ha
 	int r = pf_tag_read(c->store, name, &tag, why);
 	if (r == -ENOENT)
 		return name_branch(name, strlen(name), branch);
+	if (r == 0)
+		r = is_branch(c->store, name, why);
 	if (r < 0)
 		return r;
-	if (is_branch(c->store, name))
+	if (r > 0)
 		return pf_why_set(why, -EINVAL,
 				  "%s is a tag and a branch: name a version of the branch, as %s:VERSION, or the one "
 				  "that the tag is on",
