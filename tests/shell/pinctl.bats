@@ -222,6 +222,9 @@ completed() {
 	[[ $stderr == *"No space left on device"* ]]
 	run -1 --separate-stderr bash -c 'pinctl ls >&-'
 	one_sentence
+	# Held is held: what did not arrive is no "not held", which is status 1.
+	run -76 --separate-stderr bash -c "pinctl confirm $id1 >/dev/full"
+	run -76 --separate-stderr bash -c "pinctl confirm $id1 --json >/dev/full"
 	# A reader who left: no words about it.
 	run -1 --separate-stderr bash -c 'set -o pipefail; (sleep 0.2; pinctl snapshots --json) | true'
 	[ -z "$stderr" ]

@@ -110,8 +110,10 @@ static int read_line(const char *path, struct pf_buf *out, struct pf_why *why)
 	}
 	while (r == 0 && out->len < REQUEST_FILE_MAX && (n = fread(chunk, 1, sizeof(chunk), f)) > 0)
 		r = pf_buf_add(out, chunk, n);
-	if (r == 0 && ferror(f))
-		r = pf_why_set(why, -EIO, "cannot read the request file %s", quoted);
+	if (r == 0 && ferror(f)) {
+		r = -errno;
+		pf_why_set(why, r, "cannot read the request file %s: %s", quoted, strerror(-r));
+	}
 	if (r == 0 && out->len >= REQUEST_FILE_MAX)
 		r = pf_why_set(why, -EINVAL,
 			       "the request file %s has %d bytes or more; a request has one line, of at most %d",
@@ -245,6 +247,9 @@ int cmd_confirm(struct ctl *c, const struct args *a)
 		print_confirmation(c, &found, &why);
 	if (status == 0 && !found.held)
 		status = EXIT_NO;
+	/* An answer that did not arrive is none, and least of all "not held". */
+	else if (status || ctl_flush(c) < 0)
+		status = EXIT_UNKNOWN;
 	pf_confirmation_release(&found);
 	return status;
 }
