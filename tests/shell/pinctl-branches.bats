@@ -40,6 +40,12 @@ load pinctl_lib
 	got 0 tag create main 1
 	got 2 tag create x main
 	[[ $stderr == *"is a tag and a branch"* ]]
+	# What may be a branch, too, is not taken for the tag.
+	got 0 tag create twin 1
+	mkdir -p "$PINFS_DATASET/_refs/branches"
+	echo '{' >"$PINFS_DATASET/_refs/branches/twin.json"
+	got 3 tag create x twin
+	[[ $stderr == *"twin.json"* ]]
 }
 
 @test "a branch is made from the head, a version, a tag or a branch, without pins and with bit 19 as it was there" {
@@ -246,6 +252,10 @@ load pinctl_lib
 	got 0 -d "$clone" register +2h
 	got 1 clone "$clone"
 	[[ $stderr == *"is a table already"* ]]
+	# In the table it would be a branch that is being made, or files of another's.
+	got 2 clone "$PINFS_DATASET/data/clone"
+	got 2 clone "$PINFS_DATASET/clone"
+	[ ! -e "$PINFS_DATASET/clone" ]
 	got 1 clone "$BATS_TEST_TMPDIR/other" --from 99
 	[ ! -e "$BATS_TEST_TMPDIR/other" ]
 }

@@ -8,7 +8,7 @@
 #include "core/clone.h"
 
 /* The directory that is to become a table: an empty one, or a new one. *made: it is new. */
-static int make_root(const char *dir, bool *made, struct pf_store **out, struct pf_why *why)
+static int make_root(struct ctl *c, const char *dir, bool *made, struct pf_store **out, struct pf_why *why)
 {
 	_cleanup_(pf_freep) char *found = NULL;
 	char quoted[PF_QUOTE_TEXT];
@@ -18,6 +18,10 @@ static int make_root(const char *dir, bool *made, struct pf_store **out, struct 
 		return pf_why_set(why, -errno, "cannot make %s: %s", pf_text_quote(dir, strlen(dir), quoted),
 				  strerror(errno));
 	int r = pf_store_local_open(dir, out, why);
+	/* There it would be taken for a branch that is being made, or for files of the table's. */
+	if (r == 0 && ctl_is_inside(c, (*out)->at))
+		r = pf_why_set(why, -EINVAL, "%s is inside the table: name a directory beside it",
+			       pf_text_quote(dir, strlen(dir), quoted));
 	if (r == 0)
 		r = pf_clone_find(*out, "", NULL, &found, why);
 	return r > 0 ? pf_why_set(why, -EEXIST, "%s is a table already", pf_text_quote(dir, strlen(dir), quoted)) : r;
@@ -37,7 +41,7 @@ int cmd_clone(struct ctl *c, const struct args *a)
 	if (r == 0)
 		r = pf_branch_version(c->branch, version, &source, &why);
 	if (r == 0)
-		r = make_root(dir, &made, &to, &why);
+		r = make_root(c, dir, &made, &to, &why);
 	if (r == 0) {
 		const struct pf_clone clone = {
 			.from = c->branch, .source = source, .to = to, .dir = "", .now = pf_time_now()

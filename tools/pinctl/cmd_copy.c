@@ -1,5 +1,6 @@
 #include "pinctl.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <string.h>
@@ -39,6 +40,20 @@ static int future_path(const char *dir, char **out, struct pf_why *why)
 	return asprintf(out, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, name) < 0 ? (*out = NULL, -ENOMEM) : 0;
 }
 
+/* The name of `at` is to last as what is in it does. */
+static int sync_parent(const char *at, struct pf_why *why)
+{
+	_cleanup_(pf_freep) char *parent = strndup(at, at == strrchr(at, '/') ? 1 : (size_t)(strrchr(at, '/') - at));
+	int fd = parent ? open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int r = fd < 0 || fsync(fd) < 0 ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return r < 0 ? pf_why_set(why, r, "%s is complete, but its name may not outlast a crash: cannot sync %s: %s",
+				  at, parent ? parent : "its directory", strerror(-r))
+		     : 0;
+}
+
 /* Under another name until it is complete: nobody takes half of a copy for a table. */
 static int copy_to(struct ctl *c, const char *at, struct pf_copied *done, struct pf_why *why)
 {
@@ -48,8 +63,8 @@ static int copy_to(struct ctl *c, const char *at, struct pf_copied *done, struct
 	struct pf_uuid u;
 	struct stat st;
 
-	if (strncmp(at, c->store->at, strlen(c->store->at)) == 0 && at[strlen(c->store->at)] == '/')
-		return pf_why_set(why, -EINVAL, "%s is inside the table", at);
+	if (ctl_is_inside(c, at))
+		return pf_why_set(why, -EINVAL, "%s is inside the table: name a directory beside it", at);
 	if (lstat(at, &st) == 0)
 		return pf_why_set(why, -EEXIST, "%s is there already", at);
 	pf_uuid_new(&u);
@@ -68,12 +83,12 @@ static int copy_to(struct ctl *c, const char *at, struct pf_copied *done, struct
 		r = -errno;
 		/* It may have taken effect, whatever was reported. */
 		if (lstat(temp, &st) < 0 && errno == ENOENT && lstat(at, &st) == 0)
-			return 0;
+			return sync_parent(at, why);
 		pf_why_set(why, r, "cannot rename %s to %s: %s", temp, at, strerror(-r));
 	}
 	if (r < 0)
 		nftw(temp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	return r;
+	return r < 0 ? r : sync_parent(at, why);
 }
 
 int cmd_copy(struct ctl *c, const struct args *a)

@@ -89,12 +89,14 @@ int cmd_restore(struct ctl *c, const struct args *a)
 	const struct pf_work w = { .operation = &o, .dry_run = !args_value(a, "apply") };
 	struct pf_work_result result;
 	struct pf_why why = PF_WHY_INIT;
+	char quoted[PF_QUOTE_TEXT];
 	uint64_t version;
 
 	if (!w.dry_run && args_value(a, "dry-run"))
 		return ctl_usage("--dry-run and --apply cannot be together");
 	if (pf_u64_parse(a->operand[0], strlen(a->operand[0]), &version) < 0)
-		return ctl_usage("expected a version, found %s", a->operand[0]);
+		return ctl_usage("expected a version, found %s",
+				 pf_text_quote(a->operand[0], strlen(a->operand[0]), quoted));
 	int r = ctl_open(c, &why);
 	if (r == 0)
 		r = pf_restore_look(c->branch, version, &plan, &why);

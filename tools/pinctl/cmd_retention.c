@@ -247,11 +247,13 @@ int cmd_fri(struct ctl *c, const struct args *a)
 {
 	_cleanup_(account_close) struct account account = { .e = NULL };
 	struct pf_why why = PF_WHY_INIT;
+	char quoted[PF_QUOTE_TEXT];
 	const struct pf_fri *f;
 	uint64_t record = 0;
 
 	if (a->n_operands && pf_u64_parse(a->operand[0], strlen(a->operand[0]), &record) < 0)
-		return ctl_usage("%s is not the number of a record; `pinctl fri` lists them", a->operand[0]);
+		return ctl_usage("%s is not the number of a record; `pinctl fri` lists them",
+				 pf_text_quote(a->operand[0], strlen(a->operand[0]), quoted));
 	int r = account_open(c, &account, &why);
 	if (r == 0)
 		r = pf_explain_fri(account.e, &f, &why);

@@ -31,6 +31,13 @@ int ctl_open(struct ctl *c, struct pf_why *why)
 	return ctl_open_branch(c, c->branch_name, why);
 }
 
+bool ctl_is_inside(const struct ctl *c, const char *at)
+{
+	size_t n = strlen(c->store->at);
+
+	return strncmp(at, c->store->at, n) == 0 && at[n] == '/';
+}
+
 const char *ctl_branch(const struct ctl *c)
 {
 	const char *name = c->branch ? pf_branch_name(c->branch) : NULL;

@@ -89,7 +89,8 @@ int ctl_open_branch(struct ctl *c, const char *name, struct pf_why *why);
  * branch of -b. *version: which of that branch; whether it is there is not looked at.
  */
 int ctl_open_point(struct ctl *c, const char *text, uint64_t *version, struct pf_why *why);
-const char *ctl_branch(const struct ctl *c); /* for sentences: "main" or the name */
+bool ctl_is_inside(const struct ctl *c, const char *at); /* an absolute path without links, below the open table */
+const char *ctl_branch(const struct ctl *c);		 /* for sentences: "main" or the name */
 
 /* Say it on stderr as `pinctl: sentence`, return the exit status. */
 int ctl_fail(int err, const struct pf_why *why);
