@@ -1,8 +1,9 @@
 #!/usr/bin/env bats
-# retention/: what is kept, why, of one head; without a walk where none is needed, and with one that can be interrupted where one is.
+# retention/: what is kept, why, of one head; without a walk where none is needed. Walks that take long: mount-walks.bats.
 # shellcheck disable=SC2154,SC2030,SC2031 # of run; each test is a subshell
 
 load lib
+load retention_lib
 
 setup() {
 	lib_setup
@@ -10,52 +11,6 @@ setup() {
 
 teardown() {
 	lib_teardown
-}
-
-# retention_mounted [FIXTURE]: one that takes pins, mounted; R is its retention/.
-retention_mounted() {
-	pins_table "$@" 2>/dev/null
-	mount_table
-	R=$MNT/retention
-}
-
-# traced CALLS COMMAND...: run it; what the daemon asked of storage meanwhile is in $DIR/trace.
-traced() {
-	command -v strace >/dev/null || skip 'no strace'
-	strace -f -qq -y -o "$DIR/trace" -e trace="$1" -p "$DAEMON" 2>/dev/null 3>&- 4>&- &
-	TRACER=$!
-	eventually grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$DAEMON/status"
-	shift
-	"$@"
-	fast_commits
-}
-
-# The manifests that were opened, by name: each time, and once each.
-openings() {
-	sed -nE 's/.*openat\(.*"(.*_versions\/)?([0-9]+\.manifest)".*/\2/p' "$DIR/trace"
-}
-
-opened() {
-	openings | sort -u
-}
-
-# The watcher reads manifests, too: wait until it has seen all that there are, the newest of which has a new pin, $id.
-let_watcher_read() {
-	id=$(pinctl -d "$TABLE" register "$T" 2>/dev/null)
-	eventually grep -q "	registered	.*$id" "$MNT/.pinfs/log"
-}
-
-# slow_opens DELAY: from now on the daemon waits this long before it opens anything.
-slow_opens() {
-	command -v strace >/dev/null || skip 'no strace'
-	strace -f -qq -o "$DIR/trace" -e trace=openat -e inject="openat:delay_enter=$1" -p "$DAEMON" 2>/dev/null 3>&- 4>&- &
-	TRACER=$!
-	eventually grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$DAEMON/status"
-}
-
-# wait_for_walk: until the log tells of one.
-wait_for_walk() {
-	eventually grep -q "	account	retention	-	-	[0-9]* of [0-9]* versions read" "$MNT/.pinfs/log"
 }
 
 @test "the tree of retention/, of the root and of a branch; nothing in it can be changed" {
@@ -287,7 +242,7 @@ $R/snapshots/9"
 	local id name=_versions/18446744073709551613.manifest # version 2, which nothing keeps
 	has "$(cat "$R/snapshots/2")" '"reasons": \[\]'
 	# One after the other, as fast as can be: nothing is answered from what was so a moment ago.
-	for i in 1 2 3 4 5; do
+	for _ in 1 2 3 4 5; do
 		sed 's/"version": *[0-9]*/"version": 2/' "$TABLE/_refs/tags/first.json" >"$DIR/tag"
 		cp "$DIR/tag" "$TABLE/_refs/tags/.new"
 		mv "$TABLE/_refs/tags/.new" "$TABLE/_refs/tags/two.json"
@@ -429,129 +384,6 @@ $second"
 	[[ $status != 0 || ! $output ]]
 	ls "$R/snapshots" >/dev/null
 	stop
-}
-
-@test "a long walk: told in the log; pins are read and committed meanwhile; ^C ends it, and the next look goes on from there" {
-	retention_mounted 14.0.2/many-versions.lance
-	new_pin
-	let_watcher_read
-	slow_opens 20ms
-	timeout --preserve-status -s INT 3 cat "$R/summary" 3>&- &
-	local reader=$! status=0 before=$SECONDS first
-	wait_for_walk
-	timeout 5 ls "$P" >/dev/null
-	timeout 5 cat "$F" >/dev/null
-	timeout 10 bash -c "echo $LATER >$F"
-	timeout 5 ls "$R/snapshots" >/dev/null
-	wait "$reader" || status=$?
-	same "$status" 130
-	((SECONDS - before < 8))
-	has "$(grep '	open	retention/summary	EINTR	' "$MNT/.pinfs/log")" 'interrupted after [0-9]+ of 30[0-9] versions'
-	first=$(opened)
-	(($(wc -l <<<"$first") > 20))
-	fast_commits
-	traced openat cat "$R/snapshots/7" >"$DIR/snapshot"
-	same "$(field "$DIR/snapshot" head)" "$(head_version)"
-	# What was read is not read again: at most the one at which it was interrupted, and the head, which both looked at.
-	(($(comm -12 <(echo "$first") <(opened) | wc -l) <= 3))
-	(($(opened | wc -l) > 50))
-	stop
-}
-
-@test "EINTR comes at once, to the one who walks and to those who wait for it" {
-	retention_mounted 14.0.2/many-versions.lance
-	slow_opens 50ms
-	python3 - "$R/summary" "$R/files" <<-'END'
-		import ctypes, errno, multiprocessing, os, signal, sys, time
-		libc = ctypes.CDLL(None, use_errno=True)
-		signal.signal(signal.SIGALRM, lambda *_: None)
-		def attempt(name):
-		    signal.siginterrupt(signal.SIGALRM, True)
-		    signal.setitimer(signal.ITIMER_REAL, 1.5)
-		    began = time.monotonic()
-		    r = libc.open(name.encode(), os.O_RDONLY)
-		    e, took = ctypes.get_errno(), time.monotonic() - began
-		    sys.exit(0 if r == -1 and e == errno.EINTR and 1.4 < took < 2.5 else "%s: %d %d %f" % (name, r, e, took))
-		all = [multiprocessing.Process(target=attempt, args=(name,)) for name in sys.argv[1:] * 3]
-		for p in all:
-		    p.start()
-		for p in all:
-		    p.join()
-		assert not any(p.exitcode for p in all)
-	END
-	fast_commits
-	cat "$R/files" >/dev/null
-	stop
-}
-
-@test "callers at once share one walk" {
-	retention_mounted 14.0.2/many-versions.lance
-	let_watcher_read
-	slow_opens 5ms
-	local pids=() i
-	for i in 1 2 3 4; do
-		cat "$R/files" >"$DIR/out.$i" 3>&- &
-		pids+=($!)
-	done
-	wait "${pids[@]}"
-	kill "$TRACER"
-	wait "$TRACER" || :
-	# Each manifest was opened for the walk once, and the head for who looked at names.
-	same "$(opened | wc -l)" 302
-	same "$(openings | sort | uniq -d)" 18446744073709551313.manifest
-	for i in 2 3 4; do
-		same "$(cat "$DIR/out.$i")" "$(cat "$DIR/out.1")"
-	done
-	stop
-}
-
-@test "hundreds of callers: some are told to ask again, and pins are there for everybody" {
-	retention_mounted 14.0.2/many-versions.lance
-	new_pin
-	let_watcher_read
-	slow_opens 20ms
-	python3 - "$R/snapshots/7" "$F" <<-'END'
-		import errno, os, sys, threading, time
-		results = []
-		def attempt():
-		    try:
-		        os.close(os.open(sys.argv[1], os.O_RDONLY))
-		        results.append(0)
-		    except OSError as e:
-		        results.append(e.errno)
-		threads = [threading.Thread(target=attempt) for _ in range(300)]
-		for t in threads:
-		    t.start()
-		while not results:  # the first to be sent away: all the places are taken
-		    time.sleep(0.01)
-		began = time.monotonic()
-		assert open(sys.argv[2]).read()
-		assert time.monotonic() - began < 2
-		for t in threads:
-		    t.join()
-		assert set(results) == {0, errno.EAGAIN}, results
-		assert results.count(0) >= 250, results
-	END
-	has "$(grep '	open	retention/snapshots/7	EAGAIN	' "$MNT/.pinfs/log" | head -n 1)" 'ask again'
-	fast_commits
-	stop
-}
-
-@test "TERM during a walk: the caller is told, and the daemon ends with 0" {
-	retention_mounted 14.0.2/many-versions.lance
-	slow_opens 50ms
-	cat "$R/summary" >"$DIR/out" 2>&1 3>&- &
-	local reader=$!
-	wait_for_walk
-	kill -TERM "$DAEMON"
-	not wait "$reader"
-	kill "$TRACER" 2>/dev/null || :
-	eventually not kill -0 "$DAEMON"
-	local status=0
-	wait "$DAEMON" || status=$?
-	DAEMON=
-	same "$status" 0
-	not mountpoint -q "$MNT"
 }
 
 @test "readdir goes on where it stopped, by any program" {

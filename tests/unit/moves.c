@@ -315,3 +315,13 @@ void moves_assert_history(const struct pf_fri *f, const char *expected)
 	}
 	assert_string_equal(pf_buf_str(&text), expected);
 }
+
+void moves_decode(const char *text, int32_t version, struct pf_fri *out)
+{
+	_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
+	struct pf_why why = PF_WHY_INIT;
+
+	moves_content(text, &bytes);
+	if (pf_fri_decode(&bytes, version, out, &why) < 0)
+		fail_msg("%s: %s", text, why.text);
+}

@@ -20,6 +20,9 @@
 /* Append the InlineContent message. */
 void moves_content(const char *text, struct pf_buf *out);
 
+/* The same, decoded. */
+void moves_decode(const char *text, int32_t version, struct pf_fri *out);
+
 /* A decoded history is this, a line a record: "stamp 5 [v0 0:10:0 1:10:2 > 6:18:0] [v0 ...]" or " [ordered ...]", fragments as id:rows:deleted. */
 void moves_assert_history(const struct pf_fri *f, const char *expected);
 

@@ -10,16 +10,6 @@
 
 #include "moves.h"
 
-static void decode(const char *text, int32_t version, struct pf_fri *out)
-{
-	_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
-	struct pf_why why = PF_WHY_INIT;
-
-	moves_content(text, &bytes);
-	if (pf_fri_decode(&bytes, version, out, &why) < 0)
-		fail_msg("%s: %s", text, why.text);
-}
-
 /* --- pins, by hand -------------------------------------------------------------------------------------------------- */
 
 #define RECORDS_MAX 64
@@ -59,7 +49,7 @@ static void check_pin(const struct pin_row *row)
 		.n_fragments = row->n,
 	};
 
-	decode(row->text, row->version, &f);
+	moves_decode(row->text, row->version, &f);
 	if (pf_closure_pin(&f, &pin, needs, &why) < 0)
 		fail_msg("%s: %s", row->text, why.text);
 	describe(&f, needs, &found);
@@ -130,10 +120,10 @@ static void test_refused(void **state)
 	bool needed[2];
 	size_t by[2];
 
-	decode("T 0:1 > 1:1", 1, &f);
+	moves_decode("T 0:1 > 1:1", 1, &f);
 	assert_int_equal(pf_closure_pin(&f, &pin, needs, &why), -EINVAL);
 	assert_string_equal(why.text, "the fragments of version 3 are needed");
-	decode("", 1, &empty);
+	moves_decode("", 1, &empty);
 	assert_int_equal(pf_closure_pin(&empty, &pin, needs, &why), 0);
 
 	moves_content("L5 0:1 > 1:1", &bytes);
@@ -289,7 +279,7 @@ static void test_consumers(void **state)
 		bool needed[RECORDS_MAX];
 		size_t by[RECORDS_MAX];
 
-		decode(rows[i].text, rows[i].version, &f);
+		moves_decode(rows[i].text, rows[i].version, &f);
 		make_indices(rows[i].indices, &list);
 		int r = pf_closure_consumers(&f, &list, needed, by, &why);
 		for (size_t k = 0; k < f.n_records; k++) {
@@ -324,7 +314,7 @@ static void test_old_stamp(void **state)
 		bool needed;
 		size_t by;
 
-		decode("L3 0:2 1:2 > 6:4", 0, &f);
+		moves_decode("L3 0:2 1:2 > 6:4", 0, &f);
 		f.records[0].published = rows[i].published;
 		make_indices("a/4/6 7", &list);
 		assert_int_equal(pf_closure_consumers(&f, &list, &needed, &by, NULL), 0);
