@@ -17,7 +17,10 @@ struct pf_apply {
 	const struct pf_rewrites *rewritten; /* CreateIndex: since it was built; NULL: none */
 	/* Fragment ids were given to the new fragments of a Rewrite by its caller; else they are assigned as Lance does for a raw commit. */
 	bool ids_given;
-	/* A Rewrite remapped indices with all that had moved before in mind: the history of moved rows, if there is one, has nothing that they lack. */
+	/*
+	 * A Rewrite remapped indices with all that had moved before in mind: the history of moved rows, if there is one, has nothing that they lack. Else its
+	 * movements are to be recorded, too (gate.h, `remapped`).
+	 */
 	bool remapped_all;
 };
 

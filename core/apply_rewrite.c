@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "flags.h"
 #include "lance.pb-c.h"
 
 /* What became of a group: ids are known only now. */
@@ -192,11 +193,13 @@ static int move_indices(const struct pf_apply *a, const struct pf_operation *o, 
 	for (size_t i = 0; r == 0 && i < x->n_entries; i++) {
 		const struct pf_index *index = &x->entries[i].x;
 		const struct pf_index_swap *swap = swap_of(o, index->uuid, false);
-		if (o->n_swaps && !a->remapped_all && strcmp(index->name, PF_FRI_NAME) == 0)
+		/* With a history of version 0 the gate sees to it that they are still found. */
+		if (o->n_swaps && !a->remapped_all && strcmp(index->name, PF_FRI_NAME) == 0 &&
+		    (index->index_version != 0 || (x->base->writer_flags & PF_FLAG_TAGGED_FRI)))
 			return pf_why_set(
 				why, -EOPNOTSUPP,
-				"it remapped indices while rows moved by an earlier compaction are still to be "
-				"followed, which loses rows of some: compact with defer_index_remap=True");
+				"it remapped indices while the tagged history of moved rows is still to be followed, "
+				"which Lance refuses: compact with defer_index_remap=True");
 		if (pf_index_is_system(index))
 			continue;
 		if (swap)

@@ -193,6 +193,17 @@ static int must_record(struct gate *t, size_t group, struct pf_why *why)
 	return r < 0 ? r : is_followed(t, m);
 }
 
+/* Does it have rows that an earlier record brought there? */
+static bool moves_again(const struct gate *t, const struct pf_group_moves *m)
+{
+	for (size_t g = 0; g < t->history.n_groups; g++)
+		for (size_t k = 0; k < t->history.groups[g].n_to; k++)
+			for (size_t i = 0; i < m->n_from; i++)
+				if (t->history.groups[g].to[k].id == m->from[i].id)
+					return true;
+	return false;
+}
+
 /* Which groups must be recorded. *any: some, and then all are that can be. */
 static int decide(struct gate *t, bool *any, struct pf_why *why)
 {
@@ -215,7 +226,7 @@ static int decide(struct gate *t, bool *any, struct pf_why *why)
 		r = must_record(t, g, why);
 		if (r < 0)
 			return r;
-		t->must[g] = r || (t->tagged && covered);
+		t->must[g] = r || (t->tagged && covered) || (t->g->remapped && moves_again(t, &t->moves.v[g]));
 		*any |= t->must[g];
 	}
 	if (!*any && t->g->records && covered_any) {

@@ -16,6 +16,11 @@
 struct pf_gate {
 	const struct pf_moved *moved; /* borrowed; NULL: see moves.h */
 	bool records; /* record what indices and the history itself cover even if no pin needs it, as Lance does where remapping them is deferred */
+	/*
+	 * It remapped indices by the addresses that rows had when it was planned. Of rows that moved before, some kinds of index still say where they were before
+	 * that (lance-14-fri correction 11): those are found only if the record of each of their movements is there, so all of them are made.
+	 */
+	bool remapped;
 	const struct pf_fri *
 		there; /* borrowed; the history that x was made with by somebody else, which stays if it is what would be written */
 	struct pf_time now;

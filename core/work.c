@@ -206,7 +206,12 @@ static int make(struct run *x, struct pf_next *next, struct pf_why *why)
 		.ids_given = w->ids_given,
 		.remapped_all = w->remapped_all,
 	};
-	const struct pf_gate g = { .moved = w->moved, .records = w->records, .now = x->now };
+	const struct pf_gate g = {
+		.moved = w->moved,
+		.records = w->records,
+		.remapped = x->operation && x->operation->n_swaps && !w->remapped_all,
+		.now = x->now,
+	};
 
 	if (w->derive) {
 		pf_operation_release(&x->derived);
