@@ -18,6 +18,8 @@ static const struct {
 	{ "cleanup by Lance 13 and older, LanceDB optimize()",
 	  "goes through and deletes what pins keep, unless a tag stops it by default, as the one that register puts on a source" },
 	{ "tags, deletion of branches, migration to V2 names", "go on as before" },
+	{ "commits and cleanup through a gateway, which `pinfs TABLE TABLE` mounts over the table",
+	  "go on as before, and what pins keep is not deleted" },
 };
 
 static int print_effects_json(const struct ctl *c, const struct pf_manifest *head, bool enabled)
