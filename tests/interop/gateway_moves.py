@@ -21,10 +21,8 @@ def cases():
     if MAJOR in (14, 12, 8) or LONG:
         yield from of_all_kinds()
     else:
-        yield "%s, BTREE, rows deleted" % MODES[-1], compacted, MODES[-1], "BTREE"
         yield "one handle that compacts %s, writes, compacts %s and writes" % ORDERS[0], handle, *ORDERS[0]
         yield "a pin that comes between plan and commit follows the rows", lagging
-        yield "stable row ids, BTREE", stable, "BTREE"
     if MAJOR == 14 or LONG:
         yield "many rows, in groups, with deletion files that are bitmaps", large
 
