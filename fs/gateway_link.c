@@ -91,21 +91,10 @@ static int lost(const struct commit *c)
 	return r < 0 ? r : refuse(c, "others went on, and removed that version again: open the table anew");
 }
 
-static int is_attached(void *arg, const char *entry, bool is_dir)
-{
-	uint64_t version;
-	bool v2;
-
-	return !is_dir && pf_manifest_name_parse(entry, &version, &v2);
-}
-
 /* The first version of a branch has no version before it: bit 19 comes from the one it was cloned from. */
 static int publish_first(struct commit *c)
 {
-	char versions[PATH_MAX];
-
-	snprintf(versions, sizeof(versions), "%s_versions", c->dir);
-	int r = pf_store_list(c->fs->store, versions, is_attached, NULL);
+	int r = gate_has_versions(c->fs, c->dir);
 	if (r < 0)
 		return r;
 	if (r > 0)

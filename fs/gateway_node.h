@@ -134,6 +134,8 @@ int gate_may_replace(fuse_req_t req, const struct gate_at *at, const struct gate
 int gate_may_change(fuse_req_t req, const struct gate_at *at, const struct stat *st, struct pf_why *why);
 int gate_may_write(fuse_req_t req, fuse_ino_t ino, int fd, struct gate_at *at, struct pf_why *why);
 int gate_may_make(const char *path, struct pf_why *why);
+/* Is there an attached version in the branch directory `dir`, "" or "tree/x/"? 1, 0 or storage's error. */
+int gate_has_versions(struct fs *fs, const char *dir);
 
 /* gateway_link.c: publish the staged file as the manifest `path`. 0, or 1: it is to be linked as it is. */
 int gate_publish(struct fs *fs, const struct gate_at *staged, const char *path, const struct gate_name *name,

@@ -4,10 +4,12 @@
  */
 #include "gateway_node.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/cleanup.h"
 #include "core/flags.h"
+#include "core/ref_file.h"
 #include "core/guard.h"
 #include "core/refs.h"
 
@@ -149,6 +151,42 @@ static int check_guard(struct fs *fs, const char *path, struct pf_why *why)
 				   "this tag guards the pin of that id, and goes with it: release the pin");
 }
 
+static int is_attached(void *arg, const char *entry, bool is_dir)
+{
+	uint64_t version;
+	bool v2;
+
+	return !is_dir && pf_manifest_name_parse(entry, &version, &v2);
+}
+
+int gate_has_versions(struct fs *fs, const char *dir)
+{
+	char versions[PATH_MAX];
+
+	if (snprintf(versions, sizeof(versions), "%s_versions", dir) >= (int)sizeof(versions))
+		return -ENAMETOOLONG;
+	int r = pf_store_list(fs->store, versions, is_attached, NULL);
+	/* -EINVAL: of a branch called `.`, whose directory nobody has. */
+	return r == -ENOENT || r == -ENOTDIR || r == -EINVAL ? 0 : r;
+}
+
+/* Is the ref at `path` nobody's, whatever is in it: no branch can be called so, or the one that is has no versions? It may be one that was not written to its end. */
+static bool is_nobodys(struct fs *fs, const char *path)
+{
+	_cleanup_(pf_freep) char *name = NULL;
+	size_t len = strlen(path), end = strlen(PF_REF_SUFFIX);
+	char dir[PATH_MAX];
+
+	if (len < end || strcmp(path + len - end, PF_REF_SUFFIX) != 0)
+		return true;
+	int r = pf_ref_name(path + strlen("_refs/branches/"), &name, NULL);
+	if (r == 0)
+		r = pf_branch_name_check(name, NULL);
+	if (r < 0)
+		return r != -ENOMEM;
+	return snprintf(dir, sizeof(dir), "tree/%s/", name) < (int)sizeof(dir) && gate_has_versions(fs, dir) == 0;
+}
+
 /* The first thing that Lance removes of a branch is its ref: what stays then is the whole branch. */
 static int check_ref(struct fs *fs, const char *path, struct pf_why *why)
 {
@@ -160,6 +198,8 @@ static int check_ref(struct fs *fs, const char *path, struct pf_why *why)
 	if (strncmp(path, "_refs/branches/", 15) != 0)
 		return check_guard(fs, path, why);
 	int r = pf_branches_list(fs->store, &refs, why);
+	if (r < 0 && is_nobodys(fs, path))
+		return 0;
 	if (r < 0)
 		return pf_why_prefix(why, -EBUSY, "whose ref it is, and whether that has pins, cannot be told");
 	size_t i = 0;

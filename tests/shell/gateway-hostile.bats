@@ -97,3 +97,21 @@ old_times() {
 	pinctl -d "$TABLE" -b side check >/dev/null
 	stop
 }
+
+@test "a ref that nobody can read can be removed again, unless it may be of a branch that has versions" {
+	local name
+	pinctl -d "$TABLE" branch create side >/dev/null
+	open_gateway
+	new_pin
+	for name in half.json ..json %00.json %2Fetc.json $'a\nb.json' a%2F..%2Fb.json; do
+		printf '{"parentBranch"' >"$TABLE/_refs/branches/$name"
+		same "$(call unlink "$TABLE/data/new.lance")" ENOENT
+		rm "$TABLE/_refs/branches/$name"
+	done
+	cp "$TABLE/_refs/branches/side.json" "$DIR/ref"
+	printf '{"parentBranch"' >"$TABLE/.pinfs/table/_refs/branches/side.json"
+	no EBUSY 'cannot be told' unlink "$TABLE/_refs/branches/side.json"
+	cp "$DIR/ref" "$TABLE/.pinfs/table/_refs/branches/side.json"
+	rm "$TABLE/_refs/branches/side.json"
+	stop
+}
