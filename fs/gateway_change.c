@@ -44,14 +44,21 @@ static int check_writable(struct fs *fs, struct pf_why *why)
 	return fs->opt.ro ? pf_why_set(why, -EROFS, "mounted read-only") : 0;
 }
 
-/* What is new belongs to who asked for it, if we may say so, and has the mode that they said whatever our own mask is. */
-static int give(fuse_req_t req, int fd, mode_t mode)
+/*
+ * What is new in `dir` belongs to who asked for it, if we may say so, and has the mode that they said whatever our own mask is. Where a directory gives its group
+ * to all that is in it, so it is here.
+ */
+static int give(fuse_req_t req, int dir, int fd, mode_t mode)
 {
 	const struct fuse_ctx *c = fuse_req_ctx(req);
+	struct stat in, st;
 
-	if (geteuid() == 0 && c->uid != 0 && fchown(fd, c->uid, c->gid) < 0)
+	if (fstat(dir, &in) < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	return fchmod(fd, mode & 0777) < 0 ? -errno : 0;
+	if (geteuid() == 0 && c->uid != 0 && fchown(fd, c->uid, in.st_mode & S_ISGID ? in.st_gid : c->gid) < 0)
+		return -errno;
+	mode_t group = S_ISDIR(st.st_mode) ? in.st_mode & S_ISGID : 0;
+	return fchmod(fd, (mode & 0777) | group) < 0 ? -errno : 0;
 }
 
 /* --- making --- */
@@ -68,7 +75,7 @@ static int create(fuse_req_t req, const char *path, mode_t mode, int flags, stru
 	int fd = openat(dir, name, (flags & O_ACCMODE) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	int r = give(req, fd, mode);
+	int r = give(req, dir, fd, mode);
 	if (r == 0 && fstat(fd, st) < 0)
 		r = -errno;
 	if (r < 0) {
@@ -149,7 +156,7 @@ void gate_op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t m
 	if (r == 0)
 		r = fd = gate_open(fs, at.path, O_RDONLY | O_DIRECTORY);
 	if (r >= 0)
-		r = give(req, fd, mode);
+		r = give(req, dir, fd, mode);
 	if (r < 0)
 		gate_fail(req, "mkdir", at.path, r, &why);
 	else
@@ -428,6 +435,21 @@ static int check_setattr(fuse_req_t req, const struct gate_at *at, const struct 
 	return to_set ? gate_may_change(req, at, st, why) : 0;
 }
 
+/* As a removal: the look may have taken long, and nothing that needs the file is published until it is another. */
+static int change(fuse_req_t req, const struct gate_at *at, int fd, const struct stat *attr, int to_set,
+		  struct pf_why *why)
+{
+	pthread_rwlock_t *files = &fs_of(req)->gateway.files;
+	struct stat st;
+
+	pthread_rwlock_rdlock(files);
+	int r = fstat(fd, &st) < 0 ? -errno : check_setattr(req, at, &st, to_set, why);
+	if (r == 0)
+		r = apply(fd, attr, to_set);
+	pthread_rwlock_unlock(files);
+	return r;
+}
+
 void gate_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi)
 {
 	_cleanup_(closep) int fd = -1;
@@ -448,7 +470,7 @@ void gate_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_s
 		r = fd = gate_open_node(fs, &at, (to_set & FUSE_SET_ATTR_SIZE ? O_WRONLY : O_RDONLY) | O_NONBLOCK, &st);
 	}
 	if (r >= 0)
-		r = apply(fd, attr, to_set);
+		r = change(req, &at, fd, attr, to_set, &why);
 	if (r == 0)
 		r = fstat(fd, &st) < 0 ? -errno : 0;
 	if (r < 0) {

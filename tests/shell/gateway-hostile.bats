@@ -98,6 +98,34 @@ old_times() {
 	stop
 }
 
+@test "a file that is being emptied is needed by nothing until it is" {
+	local i way
+	take_last
+	for way in 'truncate %s 0o0' 'trunc_open %s'; do
+		hold ftruncate 1
+		open_gateway
+		cp "$DIR/last/data" "$TABLE/$LAST"
+		stage "$V8#1"
+		# shellcheck disable=SC2046,SC2059 # words of the table above
+		call $(printf "$way" "$TABLE/$LAST") >"$DIR/emptied" 3>&- &
+		eventually test -e "$DIR/held"
+		call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8" >"$DIR/linked" 3>&- &
+		# Who publishes waits. Who did not would be done by then.
+		for ((i = 0; i < 50; i++)); do
+			[[ ! -s $DIR/linked ]] || break
+			sleep 0.02
+		done
+		let_go
+		eventually test -s "$DIR/linked"
+		same "$(cat "$DIR/emptied")" None
+		same "$(cat "$DIR/linked")" EPERM
+		has "$(status_line)" 'has 0 of'
+		rm "$TABLE/_versions/$V8#1" "$TABLE/$LAST"
+		window_whole
+		stop
+	done
+}
+
 @test "a ref that nobody can read can be removed again, unless it may be of a branch that has versions" {
 	local name
 	pinctl -d "$TABLE" branch create side >/dev/null
@@ -113,5 +141,25 @@ old_times() {
 	no EBUSY 'cannot be told' unlink "$TABLE/_refs/branches/side.json"
 	cp "$DIR/ref" "$TABLE/.pinfs/table/_refs/branches/side.json"
 	rm "$TABLE/_refs/branches/side.json"
+	stop
+}
+
+@test "in a directory that gives its group, what is made has that" {
+	in_the_open
+	rm -rf "$TABLE"
+	copy_table
+	pinctl -d "$TABLE" enable --apply >/dev/null
+	chgrp 12345 "$TABLE/data"
+	chmod 2777 "$TABLE/data"
+	chmod -R go+rX "$TABLE"
+	open_gateway -o allow_other
+	as_nobody touch "$TABLE/data/x"
+	as_nobody mkdir "$TABLE/data/y"
+	as_nobody touch "$TABLE/data/y/z"
+	mkdir "$TABLE/data/ours"
+	same "$(stat -c '%u %g' "$TABLE/data/x")" '65534 12345'
+	same "$(stat -c '%u %g %A' "$TABLE/data/y")" '65534 12345 drwxr-sr-x'
+	same "$(stat -c '%u %g' "$TABLE/data/y/z")" '65534 12345'
+	same "$(stat -c '%u %g %A' "$TABLE/data/ours")" '0 12345 drwxr-sr-x'
 	stop
 }
