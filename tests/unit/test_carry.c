@@ -6,10 +6,9 @@
 #include <cmocka.h>
 
 #include "core/carry.h"
-#include "core/fri_write.h"
-#include "core/mask.h"
-#include "core/publish.h"
+#include "core/fri.h"
 
+#include "carried.h"
 #include "moves.h"
 #include "pinned.h"
 #include "prepared.h"
@@ -17,7 +16,6 @@
 #include "world.h"
 
 #define UUID   "12345678-1111-4222-8333-444444444444"
-#define STAGED "_versions/staged.manifest#1"
 #define BIT_10 (UINT64_C(1) << 10)
 #define PIN_A  "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
 #define PIN_B  "bbbbbbbb-bbbb-4bbb-8bbb-bbbbbbbbbbbb"
@@ -44,69 +42,20 @@ static void make_operation(const char *text, struct pf_operation *out)
 	assert_int_equal(pf_operation_decode(&bytes, out, NULL), 0);
 }
 
-/* The manifest of `from`, its only one, as a client has it that sees no bit 19; aware: with it. */
-static struct pf_manifest *stage(struct pf_store *st, struct pf_store *from, uint64_t version, bool aware)
-{
-	_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-	struct pf_manifest *staged = NULL;
-	char name[TABLE_NAME_MAX];
-	struct pf_mask mask;
-
-	table_manifest_name(&(struct table_version){ .version = version }, name);
-	assert_int_equal(pf_store_get(from, name, 1 << 20, &bytes), 0);
-	assert_int_equal(pf_manifest_open(from, name, &m, NULL), 0);
-	assert_int_equal(pf_mask_find(from, m, &mask, NULL), 0);
-	assert_int_equal(mask.n, 1);
-	if (!aware)
-		pf_mask_apply(&mask, 0, bytes.data, bytes.len);
-	assert_int_equal(pf_store_mem_put(st, STAGED, bytes.data, bytes.len), 0);
-	assert_int_equal(pf_manifest_open_staged(st, STAGED, name, &staged, NULL), 0);
-	return staged;
-}
-
-static int publish(struct pf_branch *b, const struct pf_manifest *head, const struct pf_manifest *staged,
-		   const struct pf_operation *o, struct pf_carry *c)
-{
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
-	const struct pf_publish_work work = { .from = staged,
-					      .splice = &c->splice,
-					      .writer_flags = c->writer_flags,
-					      .read_version = o->read_version,
-					      .uuid = o->uuid,
-					      .transaction = o->bytes.data,
-					      .transaction_len = o->bytes.len };
-	const struct pf_publish p = { .base = head, .timestamp = staged->timestamp, .pins = &c->pins, .work = &work };
-
-	assert_int_equal(pf_fri_store(pf_branch_store(b), "", &c->next, NULL), 0);
-	return pf_publish(b, &p, &m, NULL);
-}
-
-/* Commit what `from` has staged. *changed: its index entries were. */
 static int commit_staged(struct pf_store *st, const struct pf_manifest *staged, const char *operation, bool *changed,
 			 struct pf_why *why)
 {
-	_cleanup_(pf_branch_freep) struct pf_branch *b = NULL;
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
 	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
-	_cleanup_(pf_carry_release) struct pf_carry c = { 0 };
 
 	make_operation(operation, &o);
-	assert_int_equal(pf_branch_open(st, NULL, &b, NULL), 0);
-	assert_int_equal(pf_branch_head(b, &head, NULL), 0);
-	int r = pf_carry(b, head, staged, &o, &c, why);
-	if (r < 0)
-		return r;
-	*changed = c.splice.index || c.splice.drop_index;
-	assert_int_equal(publish(b, head, staged, &o, &c), 0);
-	return 0;
+	return carried_commit(st, staged, &o, changed, why);
 }
 
 static int commit(struct pf_store *st, const struct recorded *v, const char *operation, bool *changed,
 		  struct pf_why *why)
 {
 	_cleanup_(pf_store_freep) struct pf_store *scratch = recorded_table(v, 1);
-	_cleanup_(pf_manifest_unrefp) struct pf_manifest *staged = stage(st, scratch, v->version, false);
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *staged = carried_stage(st, scratch, v->version, false);
 
 	return commit_staged(st, staged, operation, changed, why);
 }
@@ -569,7 +518,7 @@ static int commit_aware(struct pf_store *st, const struct aware *a, struct pf_wh
 
 	assert_int_equal(pf_store_mem_new(&scratch), 0);
 	pinned_put(scratch, &t, &p);
-	staged = stage(st, scratch, 4, true);
+	staged = carried_stage(st, scratch, 4, true);
 	return commit_staged(st, staged, "UpdateConfig ck", &changed, why);
 }
 
