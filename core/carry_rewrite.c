@@ -136,6 +136,7 @@ static const struct pf_fri_group *record_of(const struct pf_fri *f, const struct
 	return NULL;
 }
 
+/* No compaction of Lance up to 14 records a partition; somebody may who commits a Rewrite of their own by its library. */
 static int read_said(const struct pf_operation *op, const struct pf_fri *theirs, struct pf_moved *said, bool *any,
 		     struct pf_why *why)
 {
@@ -150,7 +151,10 @@ static int read_said(const struct pf_operation *op, const struct pf_fri *theirs,
 			continue;
 		if (g->mapping == PF_MAPPING_PARTITION)
 			return pf_why_set(why, -EOPNOTSUPP,
-					  "its record of moved rows is a partition, which cannot be checked");
+					  "group %zu: its record of moved rows is a partition, whose map is not read "
+					  "here, and pins may need it: compact these fragments as Lance does, or "
+					  "release the pins",
+					  said->n);
 		*any = true;
 		r = pf_buf_add(&said->v[said->n], theirs->content.data + g->rows.off, (size_t)g->rows.len);
 	}

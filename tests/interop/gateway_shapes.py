@@ -35,6 +35,7 @@ def cases():
         yield "a branch of the pinned version, %s" % mode, branch, mode
         yield "fragments whose rows are all deleted, %s" % mode, emptied, mode
         yield "after the index was extended, %s" % mode, extended, mode
+        yield "restored to between two pins, and compacted again, %s" % mode, restored, mode
         for by in ("Lance", "pinctl"):
             yield "rows are deleted by %s between plan and commit, %s" % (by, mode), late, mode, by
     if "eager" in MODES:
@@ -212,6 +213,27 @@ def extended(mode):
         lance.dataset(at).optimize.optimize_indices()
         compact(at, mode)
         equal(values(at), wanted + list(range(1000, 1005)), "rows")
+
+
+def restored(mode):
+    """Its history is that of the version which is restored: it leads there from the pin before, and the one behind needs nothing."""
+    with pinned([20, 20, 20, 20]) as (at, pins):
+        compact(at, mode, target_rows_per_fragment=40)
+        middle = lance.dataset(at)
+        wanted = values(at)
+        lance.write_dataset(rows(100, 20), at, mode="append")
+        lance.write_dataset(rows(120, 20), at, mode="append")
+        compact(at, mode)
+        pin(at, pins)
+        before = len(pinctl(at, "fri", "--json"))
+        middle.restore()
+        equal((before, len(pinctl(at, "fri", "--json"))), (2, 1), "records before and after")
+        equal(values(at), wanted, "rows")
+        for i in range(2):
+            lance.write_dataset(rows(200 + 20 * i, 20), at, mode="append")
+        pin(at, pins)
+        compact(at, mode, target_rows_per_fragment=1000)
+        equal(len(pinctl(at, "fri", "--json")), 2, "records")
 
 
 def late(mode, by):

@@ -256,7 +256,7 @@ static void transitions(void **state)
 						   .index_version = 1 };
 	_cleanup_(pf_store_freep) struct pf_store *st = recorded_table(before, 2);
 
-	want_refusal(st, &partition, "1:10 2:10 > 20:20", "its record of moved rows is a partition");
+	want_refusal(st, &partition, "1:10 2:10 > 20:20", "group 0: its record of moved rows is a partition");
 	want_history(st, &v, "1:10 2:10 > 20:20", true,
 		     " [ordered 3:10:0 > 19:10:0]\n [ordered 1:10:0 2:10:0 > 20:20:0]\n");
 }
