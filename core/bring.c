@@ -40,17 +40,21 @@ static int refuse(struct pf_why *why, int err, const char *file, const char *wha
 	return pf_why_set(why, err, "%s %s", pf_text_quote(file, strlen(file), quoted), what);
 }
 
-/* 1: it is there. 0: it is not. What cannot be looked at is neither. */
-static int is_there(const char *path, struct stat *st, struct pf_why *why)
+/* "cannot list "x": Permission denied" */
+static int failed(struct pf_why *why, int err, const char *what, const char *file)
 {
 	char quoted[PF_QUOTE_TEXT];
 
+	return pf_why_set(why, err, "cannot %s %s: %s", what, pf_text_quote(file, strlen(file), quoted),
+			  strerror(-err));
+}
+
+/* 1: it is there. 0: it is not. What cannot be looked at is neither. */
+static int is_there(const char *path, struct stat *st, struct pf_why *why)
+{
 	if (lstat(path, st) == 0)
 		return 1;
-	if (errno == ENOENT || errno == ENOTDIR)
-		return 0;
-	int err = -errno;
-	return pf_why_set(why, err, "cannot look at %s: %s", pf_text_quote(path, strlen(path), quoted), strerror(-err));
+	return errno == ENOENT || errno == ENOTDIR ? 0 : failed(why, -errno, "look at", path);
 }
 
 /* Are these two paths of one file one name of it, spelled in two ways? */
@@ -66,10 +70,11 @@ static int is_one_name(const char *a, const char *b, struct pf_why *why)
 	b_dir = strndup(b, (size_t)(b_end - b));
 	if (!a_dir || !b_dir)
 		return -ENOMEM;
-	if (stat(a_dir, &x) == 0 && stat(b_dir, &y) == 0)
-		return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-	int err = -errno;
-	return pf_why_set(why, err, "cannot look at the directories of %s and %s: %s", a, b, strerror(-err));
+	if (stat(a_dir, &x) < 0)
+		return failed(why, -errno, "look at", a_dir);
+	if (stat(b_dir, &y) < 0)
+		return failed(why, -errno, "look at", b_dir);
+	return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 /* Where a file is now, and that it may come. 1: it is in the table alone, if perhaps by the name that was given for a scratch dataset's. */
@@ -135,7 +140,7 @@ static int add_folder(const struct plan *p, const char *from, const char *name)
 	struct dirent *e;
 
 	if (!d)
-		return pf_why_set(p->why, -errno, "cannot list %s: %s", from, strerror(errno));
+		return failed(p->why, -errno, "list", from);
 	int r = add_dir(p, from, name);
 	while (r >= 0 && (errno = 0, e = readdir(d))) {
 		_cleanup_(pf_freep) char *file = NULL, *to = NULL;
@@ -150,7 +155,7 @@ static int add_folder(const struct plan *p, const char *from, const char *name)
 			r = add_file(p, file, to);
 	}
 	if (r >= 0 && errno)
-		r = pf_why_set(p->why, -errno, "cannot list %s: %s", from, strerror(errno));
+		r = failed(p->why, -errno, "list", from);
 	closedir(d);
 	return r < 0 ? r : 0;
 }
@@ -319,7 +324,7 @@ static int link_one(struct pf_bring_file *f, struct pf_why *why)
 		return refuse(why, err, f->from,
 			      "is on another file system than the table: copy it into the table's data/ first, and "
 			      "commit without --from");
-	return pf_why_set(why, err, "cannot link %s into the table: %s", f->from, strerror(-err));
+	return failed(why, err, "link into the table", f->from);
 }
 
 /* All names are durable before a version has them. */
@@ -332,14 +337,14 @@ static int bring(struct pf_store *st, struct pf_bring *l, struct pf_why *why)
 		l->dirs[i].made = pf_store_stat(st, l->dirs[i].name, &was) == -ENOENT;
 		r = pf_store_mkdir(st, l->dirs[i].name);
 		if (r < 0)
-			pf_why_set(why, r, "cannot make %s: %s", l->dirs[i].name, strerror(-r));
+			failed(why, r, "make", l->dirs[i].name);
 	}
 	for (size_t i = 0; r == 0 && i < l->n; i++)
 		r = link_one(&l->v[i], why);
 	for (size_t i = 0; r == 0 && l->n && i < l->n_dirs; i++) {
 		r = pf_store_sync_dir(st, l->dirs[i].name);
 		if (r < 0)
-			pf_why_set(why, r, "cannot sync %s: %s", l->dirs[i].name, strerror(-r));
+			failed(why, r, "sync", l->dirs[i].name);
 	}
 	return r;
 }

@@ -36,6 +36,10 @@ load pinctl_lib
 	got 2 commit --transaction "$BATS_TEST_TMPDIR/none.txn"
 	one_sentence
 	got 2 commit --transaction "$BATS_TEST_TMPDIR"
-	one_sentence
+	[[ $stderr == *"is not a regular file"* ]]
+	# It does not wait for somebody to write.
+	mkfifo "$BATS_TEST_TMPDIR/pipe"
+	run -2 --separate-stderr timeout 20 pinctl commit --transaction "$BATS_TEST_TMPDIR/pipe"
+	[[ $stderr == *"is not a regular file"* ]]
 	[ "$(head_version)" -eq "$version" ]
 }

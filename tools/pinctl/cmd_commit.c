@@ -25,14 +25,18 @@ static int input_failed(int err, const char *file, struct pf_why *why)
 /* All of a file of the user, wherever it is. */
 static int read_input(const char *file, struct pf_buf *out, struct pf_why *why)
 {
+	char quoted[PF_QUOTE_TEXT];
 	struct stat st;
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	/* A pipe that nobody writes to is refused below, not waited for. */
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
 		return input_failed(errno == ENOENT ? -EINVAL : -errno, file, why);
 	int r = fstat(fd, &st) < 0 ? -errno : 0;
-	if (r == 0 && !S_ISREG(st.st_mode))
-		r = -EINVAL;
+	if (r == 0 && !S_ISREG(st.st_mode)) {
+		close(fd);
+		return pf_why_set(why, -EINVAL, "%s is not a regular file", pf_text_quote(file, strlen(file), quoted));
+	}
 	if (r == 0 && (uint64_t)st.st_size >= INPUT_MAX)
 		r = -EFBIG;
 	if (r == 0)

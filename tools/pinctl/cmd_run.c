@@ -110,8 +110,10 @@ static _Noreturn void become_command(struct run *r, pid_t parent, int report)
 	signal(SIGCHLD, r->sigchld);
 	sigprocmask(SIG_SETMASK, &r->before, NULL);
 	/* Killed, we can neither renew nor stop it any more. */
-	if (r->strict && (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent))
+	if (r->strict && (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent)) {
 		raise(SIGTERM);
+		_exit(128 + SIGTERM); /* it is ignored here */
+	}
 	execvp(r->argv[0], r->argv);
 	int err = errno;
 	_exit(write(report, &err, sizeof(err)) == sizeof(err) ? 127 : 126);
