@@ -6,9 +6,10 @@
 #include <cmocka.h>
 
 #include "core/carry.h"
-#include "core/fri.h"
+#include "core/fri_write.h"
 
 #include "carried.h"
+#include "cleaning.h"
 #include "moves.h"
 #include "pinned.h"
 #include "prepared.h"
@@ -499,6 +500,38 @@ static void restored_and_overwritten(void **state)
 	recorded_want(st, NULL);
 }
 
+/* --- histories that are too long for their entry --- */
+
+/* Killed at any call while it brings the file: no version names that, so that cleanup takes it once it is old, and no other. */
+static void a_file_that_was_brought_for_nothing_goes(void **state)
+{
+	static const char uuid[] = "0badcafe-0000-4000-a000-000000000009";
+	unsigned left = 0, nth = 0;
+	int r;
+
+	do {
+		_cleanup_(pf_buf_release) struct pf_buf before = PF_BUF_INIT, after = PF_BUF_INIT;
+		struct pf_store *st = cleaning_new_table();
+		struct pf_next x = { .history = { (const uint8_t *)"12345", 5 } };
+
+		snprintf(x.history_uuid, sizeof(x.history_uuid), "%s", uuid);
+		cleaning_run_anew(st, 4, OLD);
+		cleaning_list(st, &before);
+		assert_non_null(strstr(pf_buf_str(&before), INDEX));
+		pf_store_mem_fault(st, ++nth, PF_FAULT_BEFORE, -EIO, true);
+		r = pf_fri_store(st, "", &x, NULL);
+		heal(st);
+		cleaning_list(st, &after);
+		left += strstr(pf_buf_str(&after), uuid) != NULL;
+		cleaning_run_anew(st, 4, OLD);
+		cleaning_list(st, &after);
+		assert_string_equal(pf_buf_str(&after), pf_buf_str(&before));
+		cleaning_assert_whole(st);
+		pf_store_free(st);
+	} while (r < 0);
+	assert_true(left > 1 && nth > 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -523,6 +556,7 @@ int main(void)
 		cmocka_unit_test(without_a_source_all_is_needed),
 		cmocka_unit_test(a_tagged_history_brings_its_flag),
 		cmocka_unit_test(restored_and_overwritten),
+		cmocka_unit_test(a_file_that_was_brought_for_nothing_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
