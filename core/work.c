@@ -8,6 +8,7 @@
 #include "fri_write.h"
 #include "lance.pb-c.h"
 #include "settle.h"
+#include "whole.h"
 
 #define ATTEMPTS_DEFAULT 100
 #define WATCH_MS	 250 /* as for pins (batch.c) */
@@ -151,6 +152,15 @@ static int open_restored(struct run *x, struct pf_why *why)
 	return r;
 }
 
+/* A cleanup may be at it, or have been. */
+static int check_restored(const struct run *x, struct pf_why *why)
+{
+	const struct pf_manifest *m = x->restored;
+
+	int r = pf_manifest_whole(pf_branch_store(x->b), pf_branch_dir(x->b), x->head, m, m->name, why);
+	return r < 0 ? pf_why_prefix(why, r, "version %" PRIu64 " is not restored, another one may be", m->version) : 0;
+}
+
 static int publish(struct run *x, struct pf_next *next, struct pf_why *why)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
@@ -167,6 +177,8 @@ static int publish(struct run *x, struct pf_next *next, struct pf_why *why)
 	};
 
 	int r = pf_next_finish(next, &splice, &work.writer_flags, why);
+	if (r == 0 && x->restored)
+		r = check_restored(x, why);
 	if (r < 0)
 		return r;
 	x->out->version = next->version;

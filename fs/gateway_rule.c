@@ -68,7 +68,11 @@ static bool has_pin(const struct pf_manifest *m, const void *id)
 	return pf_pins_find(&m->pins, id) != NULL;
 }
 
-/* Are pins enabled on any line? Where that cannot be told, the long way will. */
+/*
+ * Are pins enabled on any line? Where that cannot be told, the long way will. They may be enabled past us, and a pin registered, between this answer and
+ * the removal that it allows. That is as if the file had gone just before: nothing forbade it, and the pin is on a head that had lost it. Who removes what the
+ * head of a table needs leaves none to be pinned whole, pins or not; a cleanup does not.
+ */
 static bool is_enabled(struct fs *fs)
 {
 	return any_line_has(fs, has_flag, NULL) != 0;

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import random
+import shutil
 import struct
 import threading
 import time
@@ -43,6 +44,8 @@ def cases():
         yield "a link of a staged manifest, each call on storage %s" % ("is made and reported as failed" if after else "fails"), link_fails, after
     for release in ("14.0.2", "8.0.1"):
         yield "an append by Lance %s, calls on storage fail" % release, append_fails, release
+    for release in ("14.0.2", "8.0.1"):
+        yield "a version that lost a file is not restored by Lance %s" % release, restore_of_what_is_gone, release
     yield "two releases, a compactor, a cleaner and %d pins" % PINS, race
 
 
@@ -362,6 +365,27 @@ def append_fails(release):
                 must(pinctl(at, "confirm", pin))
         must(pinctl(at, "check"))
     return "%d answered as done, %d as failed, %d of these had happened" % (tally.get(True, 0), tally.get(False, 0), unknown)
+
+
+def restore_of_what_is_gone(release):
+    with scratch() as folder, writers("14.0.2", release) as (maker, hand):
+        at = lance_table(folder, maker)
+        old, files = table.head(at), os.listdir(at + "/data")
+        with mounted(at, folder, gateway=True) as mount:
+            assert done(hand.ask("begin", at, 1000))
+            must(pinctl(at, "register", "+2h"))
+            head = table.head(at)
+            for name in files:
+                shutil.copy("%s/data/%s" % (at, name), folder)
+                os.unlink("%s/data/%s" % (at, name))
+                answer = hand.ask("restore", at, old)
+                assert "Operation not permitted" in answer, answer
+                assert "its file \"data/%s\" is gone" % name in mount.status(), mount.status()
+                equal((table.head(at), hand.ask("ids", at)), (head, "1000"), "head, and its rows")
+                shutil.copy("%s/%s" % (folder, name), at + "/data")
+            equal(hand.ask("restore", at, old), str(head + 1), "version that was restored")
+            equal(hand.ask("ids", at), " ".join(map(str, BASE)), "rows")
+        must(pinctl(at, "check"))
 
 
 # --- everybody --------------------------------------------------------------------------------------------------------

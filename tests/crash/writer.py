@@ -4,6 +4,8 @@ Runs in an environment of released Lance: a request a line on stdin, what came o
   make PATH COUNT              a table of rows 0 to COUNT - 1, with an index and deletions: "done"
   add PATH ID                  appends the row: the version
   drop PATH ID                 deletes it: the version
+  begin PATH ID                writes the table anew, of this row alone: the version
+  restore PATH VERSION         makes that version the head: its version now
   ids PATH [VERSION]           all rows: their ids
   compact PATH                 with a record of what moved: "done"
   clean PATH                   away with everything that nobody needs, however young: how much went
@@ -38,6 +40,16 @@ def drop(path, row):
     ds = lance.dataset(path)
     ds.delete("id = %d" % int(row))
     return str(ds.version)
+
+
+def begin(path, row):
+    return str(lance.write_dataset(rows([int(row)]), path, mode="overwrite").version)
+
+
+def restore(path, version):
+    ds = lance.dataset(path, version=int(version))
+    ds.restore()
+    return str(lance.dataset(path).version)
 
 
 def ids(path, version=None):
@@ -75,7 +87,7 @@ def follow(path, version):
     return "%d of %d" % (kept, len(followed))
 
 
-ACTS = {act.__name__: act for act in (make, add, drop, ids, compact, clean, follow)}
+ACTS = {act.__name__: act for act in (make, add, drop, begin, restore, ids, compact, clean, follow)}
 
 for line in sys.stdin:
     name, *words = line.split()

@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -271,6 +272,7 @@ uint64_t lived_mentions(const struct lived *m, uint64_t records)
 static void put_indices(struct lived *m, struct pf_buf *section)
 {
 	_cleanup_(pf_buf_release) struct pf_buf content = PF_BUF_INIT, details = PF_BUF_INIT, covers = PF_BUF_INIT;
+	char uuid[PF_UUID_TEXT], path[128];
 
 	for (unsigned i = 0; i < LIVED_SEGMENTS_MAX; i++) {
 		_cleanup_(pf_buf_release) struct pf_buf bitmap = PF_BUF_INIT;
@@ -285,6 +287,8 @@ static void put_indices(struct lived *m, struct pf_buf *section)
 						   .bitmap = s->has_bitmap ? &bitmap : NULL,
 						   .dataset_version = s->version },
 			    section);
+		snprintf(path, sizeof(path), "_indices/%s/x", moves_uuid(1000 + s->serial, uuid));
+		assert_int_equal(pf_store_mem_put(m->st, path, "x", 1), 0);
 	}
 	if (m->n_records == 0)
 		return;
@@ -310,8 +314,12 @@ static void publish(struct lived *m)
 	m->alive[m->version] = lived_alive(m);
 	prepared_body("Project c0 c1 c2", &extra);
 	for (unsigned id = 0; id < m->next; id++)
-		if (m->now[id].alive)
+		if (m->now[id].alive) {
 			prepared_fragment(&extra, 2, id, "x.lance", m->now[id].n, m->now[id].deleted);
+			if (m->now[id].deleted)
+				prepared_deletions(m->st, id, m->now[id].deleted);
+		}
+	assert_int_equal(pf_store_mem_put(m->st, "data/x.lance", "x", 1), 0);
 	assert_int_equal(pf_wire_put_u64(&extra, 11, m->next - 1), 0);
 	put_indices(m, &section);
 	const struct table_version t = { .version = m->version,

@@ -14,7 +14,8 @@
 #include "world.h"
 
 #define OVERLAYS 11
-#define ENTRY	 2 /* of the uuid of a history */
+#define INDEX	 1 /* of the uuid of the index, */
+#define ENTRY	 2 /* and of a history */
 
 static const char *next_fragment(const char *text, unsigned v[3])
 {
@@ -71,7 +72,7 @@ static void put_index(const struct recorded *v, struct pf_buf *section)
 
 	put_bitmap(v->index ? v->index : "", &bitmap);
 	moves_index(&(struct moves_index){ .name = "by_id",
-					   .uuid = 1,
+					   .uuid = INDEX,
 					   .type = "/lance.table.BTreeIndexDetails",
 					   .bitmap = v->bitmap ? v->bitmap : &bitmap,
 					   .dataset_version = v->built_on },
@@ -102,13 +103,21 @@ static void put_history(struct pf_store *st, const struct recorded *v, struct pf
 		    section);
 }
 
-static void put_deletions(struct pf_store *st, const char *text)
+static void put_files(struct pf_store *st, const struct recorded *v)
 {
-	unsigned v[3];
+	char name[128], uuid[PF_UUID_TEXT];
+	const char *text = v->fragments;
+	unsigned of[3];
 
-	while ((text = next_fragment(text, v)))
-		if (v[2])
-			prepared_deletions(st, v[0], v[2]);
+	while ((text = next_fragment(text, of))) {
+		snprintf(name, sizeof(name), "data/%u.lance", of[0]);
+		assert_int_equal(pf_store_mem_put(st, name, "x", 1), 0);
+		if (of[2])
+			prepared_deletions(st, of[0], of[2]);
+	}
+	snprintf(name, sizeof(name), "_indices/%s/x", moves_uuid(INDEX, uuid));
+	if (v->index || v->bitmap)
+		assert_int_equal(pf_store_mem_put(st, name, "x", 1), 0);
 }
 
 void recorded_put(struct pf_store *st, const struct recorded *v)
@@ -118,7 +127,7 @@ void recorded_put(struct pf_store *st, const struct recorded *v)
 
 	prepared_body("Project c0 c1 c2", &extra);
 	recorded_fragments(v->fragments, 2, &extra, &rows);
-	put_deletions(st, v->fragments);
+	put_files(st, v);
 	if (v->overlaid)
 		put_overlaid(&extra);
 	assert_int_equal(pf_wire_put_u64(&extra, 11, 20), 0);

@@ -29,7 +29,7 @@ static void new_table_of(struct world *w, uint64_t flags)
 		prepared_fragment(&extra, 2, id, PREPARED_OLD, 10, 0);
 	like = (struct table_version){ .writer_flags = BIT_PINS | flags, .reader_flags = flags, .extra = &extra };
 	new_world(w, &like);
-	for (const char *const *f = (const char *const[]){ "f.lance", "g.lance", NULL }; *f; f++) {
+	for (const char *const *f = (const char *const[]){ PREPARED_OLD, "f.lance", "g.lance", NULL }; *f; f++) {
 		char name[64];
 		snprintf(name, sizeof(name), "data/%s", *f);
 		pf_store_mem_put(w->st, name, "x", 1);
@@ -313,6 +313,29 @@ static void restore(void **state)
 	close_world(&w);
 }
 
+/* What a cleanup is at, or somebody removed, is not made the head. */
+static void restore_of_what_is_gone(void **state)
+{
+	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
+	const struct pf_work work = { .operation = &o };
+	struct pf_work_result result;
+	struct pf_why why = PF_WHY_INIT;
+	struct world w;
+
+	new_table_of(&w, PLAIN);
+	want_commit(&w, "Overwrite n0:f.lance c", 6);
+	assert_int_equal(pf_store_unlink(w.st, "data/" PREPARED_OLD), 0);
+	prepared("Restore 2", 6, "99999999-1111-4222-8333-444444444444", &o);
+	assert_int_equal(pf_work_commit(w.b, &work, &result, &why), -ENOENT);
+	assert_non_null(
+		strstr(why.text, "version 2 is not restored, another one may be: its file \"data/old.lance\" is gone"));
+	assert_int_equal(head_version(&w), 6);
+	pf_store_mem_put(w.st, "data/" PREPARED_OLD, "x", 1);
+	assert_int_equal(pf_work_commit(w.b, &work, &result, NULL), 0);
+	assert_int_equal(head_version(&w), 7);
+	close_world(&w);
+}
+
 /* Storage fails at each call in turn: it is committed once, or not at all; what is said is true; and doing it again ends well. */
 static bool fail_call(unsigned n, enum pf_fault kind, int err, bool forever)
 {
@@ -393,6 +416,7 @@ int main(void)
 		cmocka_unit_test(a_gap_is_not_skipped),
 		cmocka_unit_test(the_callers_file_is_left_alone),
 		cmocka_unit_test(restore),
+		cmocka_unit_test(restore_of_what_is_gone),
 		cmocka_unit_test(every_call_may_fail),
 		cmocka_unit_test(a_dry_run_writes_nothing),
 	};
