@@ -200,7 +200,7 @@ class Mount:
             self.process.kill()
         self.process.wait()
         # What is not mounted there umount takes for a source: another mount of the table would go.
-        with open("/proc/self/mountinfo") as f:
+        with open("/proc/self/mountinfo", errors="replace") as f:
             if not any(line.split()[4] == self.at for line in f):
                 return
         unmount = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
