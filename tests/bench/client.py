@@ -6,7 +6,7 @@ client.py DATASET: one released Lance on one path, for gateway.py. Does what eac
     ["versions"]           list them
     ["append", FRAGMENTS]  commit them on a handle of the version before
     ["cleanup"]            remove every old version, or try to
-    ["unlink", PATTERN]    try to unlink each file: the median of them
+    ["unlink", PATTERN]    try to unlink each file, whose name is known: the median of them
 """
 
 import datetime
@@ -60,6 +60,7 @@ def unlink(pattern):
     names = glob.glob(os.path.join(at, pattern))
     times = []
     for name in names:
+        os.stat(name)  # so that the name is known
         began = time.perf_counter()
         try:
             os.unlink(name)
