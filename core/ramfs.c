@@ -290,6 +290,25 @@ int pf_ramfs_append(struct pf_ramfs *fs, struct pf_inode *ino, const void *p, si
 	return r;
 }
 
+int pf_ramfs_write(struct pf_ramfs *fs, struct pf_inode *ino, uint64_t off, const void *p, size_t n)
+{
+	size_t over = ino->data.len - off < n ? (size_t)(ino->data.len - off) : n;
+	int r = pf_buf_add(&ino->data, (const uint8_t *)p + over, n - over);
+
+	if (r < 0)
+		return r;
+	if (over)
+		memcpy(ino->data.data + off, p, over);
+	changed(fs, ino);
+	return 0;
+}
+
+void pf_ramfs_cut(struct pf_ramfs *fs, struct pf_inode *ino, uint64_t size)
+{
+	ino->data.len = (size_t)size;
+	changed(fs, ino);
+}
+
 int pf_ramfs_put(struct pf_ramfs *fs, const char *name, const void *p, size_t n)
 {
 	_cleanup_(pf_inode_unrefp) struct pf_inode *ino = inode_new(fs, false);

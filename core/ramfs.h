@@ -50,6 +50,9 @@ int pf_ramfs_list(const struct pf_ramfs *fs, const char *dir, struct pf_buf *out
 /* A new, empty file; *out is a reference of the caller's. */
 int pf_ramfs_create(struct pf_ramfs *fs, const char *name, struct pf_inode **out);
 int pf_ramfs_append(struct pf_ramfs *fs, struct pf_inode *ino, const void *p, size_t n);
+/* Over what stands from `off` on, and behind it; off is at most the size. cut: to at most the size. */
+int pf_ramfs_write(struct pf_ramfs *fs, struct pf_inode *ino, uint64_t off, const void *p, size_t n);
+void pf_ramfs_cut(struct pf_ramfs *fs, struct pf_inode *ino, uint64_t size);
 /* A new file with these bytes, replacing another; parents are made. */
 int pf_ramfs_put(struct pf_ramfs *fs, const char *name, const void *p, size_t n);
 int pf_ramfs_mkdir(struct pf_ramfs *fs, const char *dir);

@@ -109,6 +109,21 @@ int pf_stage_copy(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint6
 	return sg->store->ops->copy(sg, from, off, len);
 }
 
+int pf_store_extend(struct pf_store *st, const char *name, const struct pf_stat *is, struct pf_stage **out)
+{
+	return name_ok(name) ? st->ops->extend(st, name, is, out) : -EINVAL;
+}
+
+int pf_stage_put(struct pf_stage *sg, uint64_t off, const void *p, size_t n)
+{
+	return sg->store->ops->put(sg, off, p, n);
+}
+
+int pf_stage_cut(struct pf_stage *sg, uint64_t size)
+{
+	return sg->store->ops->cut(sg, size);
+}
+
 int pf_stage_sync(struct pf_stage *sg)
 {
 	return sg->store->ops->sync(sg);

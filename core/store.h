@@ -38,7 +38,7 @@ struct pf_file {
 	struct pf_store *store;
 };
 
-/* A new file being written, not yet under its final name. */
+/* A file being written, not yet under its final name. */
 struct pf_stage {
 	struct pf_store *store;
 };
@@ -71,6 +71,13 @@ struct pf_store_ops {
 	/* Both append all of it or fail; copy is from a file of this store or of another of its kind, in the kernel where it can. */
 	int (*write)(struct pf_stage *sg, const void *p, size_t n);
 	int (*copy)(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len);
+	/*
+	 * Write to the file `name`, which is *is: with put and cut alone. Follows no link. -ESTALE: it is another file, or was changed; -ENOENT, -ENOTDIR,
+	 * -ELOOP as scan. put: all of it or fail, over what stands at `off`, at most the size, and behind it. cut: to at most the size.
+	 */
+	int (*extend)(struct pf_store *st, const char *name, const struct pf_stat *is, struct pf_stage **out);
+	int (*put)(struct pf_stage *sg, uint64_t off, const void *p, size_t n);
+	int (*cut)(struct pf_stage *sg, uint64_t size);
 	int (*sync)(struct pf_stage *sg);     /* contents durable */
 	void (*discard)(struct pf_stage *sg); /* close the handle; the file stays under its name */
 
@@ -129,6 +136,9 @@ void pf_dir_entries_release(struct pf_dir_entries *l);
 int pf_store_create(struct pf_store *st, const char *name, struct pf_stage **out);
 int pf_stage_write(struct pf_stage *sg, const void *p, size_t n);
 int pf_stage_copy(struct pf_stage *sg, struct pf_file *from, uint64_t off, uint64_t len);
+int pf_store_extend(struct pf_store *st, const char *name, const struct pf_stat *is, struct pf_stage **out);
+int pf_stage_put(struct pf_stage *sg, uint64_t off, const void *p, size_t n);
+int pf_stage_cut(struct pf_stage *sg, uint64_t size);
 int pf_stage_sync(struct pf_stage *sg);
 void pf_stage_discard(struct pf_stage *sg);
 void pf_stage_discardp(struct pf_stage **sg);

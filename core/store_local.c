@@ -337,9 +337,56 @@ static int local_copy(struct pf_stage *sg, struct pf_file *from, uint64_t off, u
 	return 0;
 }
 
+static int local_extend(struct pf_store *st, const char *name, const struct pf_stat *is, struct pf_stage **out)
+{
+	const char *slash = strrchr(name, '/');
+	_cleanup_(pf_closep) int dir = open_dir(st, name, slash ? (size_t)(slash - name) : 0, O_PATH);
+	if (dir < 0)
+		return dir;
+	_cleanup_(pf_closep) int fd =
+		pf_open_at(dir, slash ? slash + 1 : name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return fd;
+
+	struct pf_stat found;
+	struct stat sb;
+	if (TEMP_FAILURE_RETRY(fstat(fd, &sb)) < 0)
+		return -errno;
+	fill_stat(&sb, &found);
+	if (!S_ISREG(sb.st_mode) || !pf_stat_same(&found, is))
+		return -ESTALE;
+	struct local_stage *sg = calloc(1, sizeof(*sg));
+	if (!sg)
+		return -ENOMEM;
+	*sg = (struct local_stage){ .base = { st }, .fd = fd };
+	fd = -1;
+	*out = &sg->base;
+	return 0;
+}
+
+static int local_put(struct pf_stage *sg, uint64_t off, const void *p, size_t n)
+{
+	for (const uint8_t *at = p; n > 0;) {
+		ssize_t put = TEMP_FAILURE_RETRY(pwrite(stage_fd(sg), at, n, (off_t)off));
+		if (put < 0)
+			return -errno;
+		if (put == 0)
+			return -EIO;
+		at += put;
+		n -= (size_t)put;
+		off += (uint64_t)put;
+	}
+	return 0;
+}
+
+static int local_cut(struct pf_stage *sg, uint64_t size)
+{
+	return TEMP_FAILURE_RETRY(ftruncate(stage_fd(sg), (off_t)size)) < 0 ? -errno : 0;
+}
+
 static int local_sync(struct pf_stage *sg)
 {
-	/* Enough for a new file: fdatasync leaves out times only, the size is metadata needed to read the bytes back. */
+	/* Enough for a file that is new or got longer: fdatasync leaves out times only, the size is metadata needed to read the bytes back. */
 	return TEMP_FAILURE_RETRY(fdatasync(stage_fd(sg))) < 0 ? -errno : 0;
 }
 
@@ -447,6 +494,9 @@ static const struct pf_store_ops local_ops = {
 	.create = local_create,
 	.write = local_write,
 	.copy = local_copy,
+	.extend = local_extend,
+	.put = local_put,
+	.cut = local_cut,
 	.sync = local_sync,
 	.discard = local_discard,
 	.link = local_link,

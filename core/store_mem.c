@@ -268,6 +268,62 @@ static int mem_create(struct pf_store *st, const char *name, struct pf_stage **o
 	return r;
 }
 
+static int extend_locked(struct mem *m, const char *name, const struct pf_stat *is, struct mem_stage *sg)
+{
+	struct pf_inode *ino;
+	struct pf_stat found;
+	int r = pf_ramfs_file(&m->fs, name, &ino);
+	if (r < 0)
+		return r;
+	pf_inode_stat(ino, &found);
+	if (!pf_stat_same(&found, is))
+		return -ESTALE;
+	sg->inode = pf_inode_ref(ino);
+	return 0;
+}
+
+static int mem_extend(struct pf_store *st, const char *name, const struct pf_stat *is, struct pf_stage **out)
+{
+	struct mem_stage *sg = calloc(1, sizeof(*sg));
+	if (!sg)
+		return -ENOMEM;
+	sg->base.store = st;
+	sg->name = strdup(name);
+
+	struct call c;
+	int r = call_begin(&c, st, "extend", name);
+	if (r == 0)
+		r = sg->name ? extend_locked(c.m, name, is, sg) : -ENOMEM;
+	r = call_end(&c, r);
+	if (r < 0)
+		mem_discard(&sg->base);
+	else
+		*out = &sg->base;
+	return r;
+}
+
+static int mem_put(struct pf_stage *base, uint64_t off, const void *p, size_t n)
+{
+	struct mem_stage *sg = (struct mem_stage *)base;
+	struct call c;
+	int r = call_begin(&c, base->store, "put", sg->name);
+	if (r == 0)
+		r = off > sg->inode->data.len ? -EINVAL : pf_ramfs_write(&c.m->fs, sg->inode, off, p, n);
+	return call_end(&c, r);
+}
+
+static int mem_cut(struct pf_stage *base, uint64_t size)
+{
+	struct mem_stage *sg = (struct mem_stage *)base;
+	struct call c;
+	int r = call_begin(&c, base->store, "cut", sg->name);
+	if (r == 0 && size > sg->inode->data.len)
+		r = -EINVAL;
+	else if (r == 0)
+		pf_ramfs_cut(&c.m->fs, sg->inode, size);
+	return call_end(&c, r);
+}
+
 static int mem_write(struct pf_stage *base, const void *p, size_t n)
 {
 	struct mem_stage *sg = (struct mem_stage *)base;
@@ -389,6 +445,9 @@ static const struct pf_store_ops mem_ops = {
 	.create = mem_create,
 	.write = mem_write,
 	.copy = mem_copy,
+	.extend = mem_extend,
+	.put = mem_put,
+	.cut = mem_cut,
 	.sync = mem_sync,
 	.discard = mem_discard,
 	.link = mem_link,

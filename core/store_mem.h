@@ -1,6 +1,6 @@
 /*
  * A store in memory for tests: same contract as store.h, plus faults. Call N is the Nth call of the vtable (any of open, read, stat,
- * list, scan, create, write, copy, sync, link, rename, unlink, remove, mkdir, sync_dir), counted from 1. Times are ticks of a counter, one for
+ * list, scan, create, write, copy, extend, put, cut, sync, link, rename, unlink, remove, mkdir, sync_dir), counted from 1. Times are ticks of a counter, one for
  * every change, so that nothing depends on the clock; a tick is a second.
  */
 #ifndef PF_STORE_MEM_H

@@ -119,6 +119,25 @@ static int do_copy(struct fixture *x)
 	return pf_stage_copy(x->stage, x->file, 0, 3);
 }
 
+static int do_extend(struct fixture *x)
+{
+	struct pf_stage *sg = NULL;
+	int r = pf_store_extend(x->st, "f", &x->file->st, &sg);
+	assert_int_equal(sg != NULL, r == 0);
+	pf_stage_discard(sg);
+	return r;
+}
+
+static int do_put(struct fixture *x)
+{
+	return pf_stage_put(x->stage, 0, "bytes", 5);
+}
+
+static int do_cut(struct fixture *x)
+{
+	return pf_stage_cut(x->stage, 0);
+}
+
 static int do_sync(struct fixture *x)
 {
 	return pf_stage_sync(x->stage);
@@ -190,6 +209,9 @@ static const struct {
 	{ "create", "made", do_create, made },
 	{ "write", "new", do_write, grown },
 	{ "copy", "new", do_copy, grown },
+	{ "extend", "f", do_extend },
+	{ "put", "new", do_put, grown },
+	{ "cut", "new", do_cut },
 	{ "sync", "new", do_sync },
 	{ "link", "made", do_link, made },
 	{ "rename", "made", do_rename, made },
