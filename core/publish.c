@@ -1,4 +1,4 @@
-#include "publish.h"
+#include "publish_parts.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,32 +8,13 @@
 
 #include "flags.h"
 #include "hint.h"
-#include "lance.pb-c.h"
-#include "pins.pb-c.h"
 
 /* Bit 63 marks detached versions, so the line of attached ones ends below it. */
 #define VERSION_MAX (UINT64_MAX >> 1)
 
 #define NS_PER_S 1000000000
 
-/* One attempt: every name it uses, all made before the first of them exists. */
-struct attempt {
-	struct pf_branch *b;
-	struct pf_store *st;
-	const struct pf_publish *p;
-	const struct pf_publish_work *work; /* NULL: a pin operation */
-	const char *uuid;		    /* of the transaction */
-	uint64_t version;
-	struct pf_buf txn; /* the Transaction message */
-	char *txn_dir, *txn_staged, *txn_file;
-	char *versions, *staged, *file;
-	char *file_v2, *hint_staged, *hint; /* file_v2: `file` in the other scheme; NULL if the table has V2 names */
-	struct pf_branch_step staging, linking; /* the creation of `staged`, and its link to `file` */
-	bool known; /* the version was made on the head, and nobody came in between (pf_branch_step_end) */
-	bool renamed; /* the version's file got or lost a name after the one it was published by: its change time says nothing */
-};
-
-static void attempt_release(struct attempt *a)
+static void attempt_release(struct pf_attempt *a)
 {
 	char *names[] = { a->txn_dir, a->txn_staged, a->txn_file,    a->versions, a->staged,
 			  a->file,    a->file_v2,    a->hint_staged, a->hint };
@@ -41,10 +22,11 @@ static void attempt_release(struct attempt *a)
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		free(names[i]);
 	pf_buf_release(&a->txn);
+	pf_extension_release(&a->extension);
+	pf_stage_discard(a->extended);
 }
 
-/* Nothing was committed. Of a file that others took for left over and removed, -ENOENT would say that there is no such pin. */
-static int failed(struct pf_why *why, int err, const char *what, const char *name)
+int pf_publish_failed(struct pf_why *why, int err, const char *what, const char *name)
 {
 	return pf_why_set(why, err == -ENOENT ? -EAGAIN : err, "cannot %s %s: %s", what, name, strerror(-err));
 }
@@ -69,7 +51,7 @@ static _printf_(2, 3) int name(char **out, const char *fmt, ...)
 	return n < 0 ? -ENOMEM : 0;
 }
 
-static int prepare(struct attempt *a)
+static int prepare(struct pf_attempt *a)
 {
 	const char *dir = pf_branch_dir(a->b);
 	uint64_t read_version = a->work ? a->work->read_version : a->p->txn->read_version;
@@ -101,7 +83,7 @@ static int prepare(struct attempt *a)
 }
 
 /* Durable under its name before any manifest names it. */
-static int write_transaction(struct attempt *a, struct pf_why *why)
+static int write_transaction(struct pf_attempt *a, struct pf_why *why)
 {
 	if (a->work && a->work->keep_file)
 		return 0;
@@ -114,105 +96,7 @@ static int write_transaction(struct attempt *a, struct pf_why *why)
 		r = pf_store_rename(a->st, a->txn_staged, a->txn_file);
 	if (r == 0)
 		r = pf_store_sync_dir(a->st, a->txn_dir);
-	return r < 0 ? failed(why, r, "write", a->txn_file) : 0;
-}
-
-/* The patches of a commit, and the bytes they point to. */
-enum { VERSION, TIMESTAMP, FLAGS, TXN_FILE, PINS, N_PATCHES };
-
-struct patches {
-	struct pf_buf bytes[N_PATCHES];
-	struct pf_piece piece[N_PATCHES];
-	struct pf_patch patch[N_PATCHES];
-};
-
-static void patches_release(struct patches *p)
-{
-	for (size_t i = 0; i < N_PATCHES; i++)
-		pf_buf_release(&p->bytes[i]);
-}
-
-static int put_pins(const struct pf_pins *pins, struct pf_buf *out)
-{
-	_cleanup_(pf_buf_release) struct pf_buf record = PF_BUF_INIT;
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < pins->n; i++) {
-		pf_buf_reset(&record);
-		r = pf_pin_encode(&pins->v[i], &record);
-		if (r == 0)
-			r = pf_wire_put_bytes(out, PINS__NUMBER__FIELD, record.data, record.len);
-	}
-	return r;
-}
-
-static int make_patches(const struct attempt *a, struct patches *p)
-{
-	static const uint32_t number[N_PATCHES] = {
-		[VERSION] = LANCE__MANIFEST__FIELD__VERSION,
-		[TIMESTAMP] = LANCE__MANIFEST__FIELD__TIMESTAMP,
-		[FLAGS] = LANCE__MANIFEST__FIELD__WRITER_FEATURE_FLAGS,
-		[TXN_FILE] = LANCE__MANIFEST__FIELD__TRANSACTION_FILE,
-		[PINS] = PINS__NUMBER__FIELD,
-	};
-	const char *txn_file = a->txn_file + strlen(a->txn_dir) + 1;
-	uint64_t flags = a->p->base->writer_flags | a->p->writer_flags;
-	int r;
-
-	if (a->work)
-		flags = (a->work->writer_flags & ~PF_FLAG_PINS) | (a->p->base->writer_flags & PF_FLAG_PINS);
-	if ((r = pf_wire_put_u64(&p->bytes[VERSION], number[VERSION], a->version)) < 0 ||
-	    (r = pf_manifest_put_timestamp(a->p->timestamp, &p->bytes[TIMESTAMP])) < 0 ||
-	    (flags && (r = pf_wire_put_u64(&p->bytes[FLAGS], number[FLAGS], flags)) < 0) ||
-	    (r = pf_wire_put_bytes(&p->bytes[TXN_FILE], number[TXN_FILE], txn_file, strlen(txn_file))) < 0 ||
-	    (r = put_pins(a->p->pins, &p->bytes[PINS])) < 0)
-		return r;
-	for (size_t i = 0; i < N_PATCHES; i++) {
-		p->piece[i] = (struct pf_piece){ .mem = p->bytes[i].data, .len = p->bytes[i].len };
-		p->patch[i] = (struct pf_patch){ .number = number[i],
-						 .pieces = &p->piece[i],
-						 .n_pieces = p->bytes[i].len > 0 };
-	}
-	return 0;
-}
-
-/* The whole manifest, durable, before it gets its name. */
-static int stage_manifest(struct attempt *a, struct pf_why *why)
-{
-	_cleanup_(patches_release) struct patches p = { .bytes = { PF_BUF_INIT } };
-	_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
-	_cleanup_(pf_freep) struct pf_patch *patches = NULL;
-	const struct pf_splice *work = a->work ? a->work->splice : NULL;
-	size_t n_work = work ? work->n_patches : 0;
-
-	int r = make_patches(a, &p);
-	if (r < 0)
-		return r;
-	patches = calloc(N_PATCHES + n_work, sizeof(*patches));
-	if (!patches)
-		return -ENOMEM;
-	memcpy(patches, p.patch, sizeof(p.patch));
-	if (n_work)
-		memcpy(patches + N_PATCHES, work->patches, n_work * sizeof(*patches));
-	pf_branch_step_begin(a->b, &a->staging);
-	r = pf_store_create(a->st, a->staged, &sg);
-	pf_branch_step_end(a->b, &a->staging, 0);
-	if (r < 0)
-		return failed(why, r, "create", a->staged);
-	struct pf_splice how = {
-		.patches = patches,
-		.n_patches = N_PATCHES + n_work,
-		.transaction = a->txn.data,
-		.transaction_len = a->txn.len,
-		.index = work ? work->index : NULL,
-		.n_index = work ? work->n_index : 0,
-		.drop_index = work && work->drop_index,
-	};
-	r = pf_manifest_splice(a->st, a->work && a->work->from ? a->work->from : a->p->base, &how, sg, why);
-	if (r < 0)
-		return r;
-	r = pf_stage_sync(sg);
-	return r < 0 ? failed(why, r, "write", a->staged) : 0;
+	return r < 0 ? pf_publish_failed(why, r, "write", a->txn_file) : 0;
 }
 
 /* What stands at a version, and the head above it. */
@@ -281,12 +165,12 @@ static int on_line(struct pf_branch *b, const struct sight *s, int64_t named_ns,
 			  s->head->version);
 }
 
-static int lost(const struct attempt *a, struct pf_why *why)
+static int lost(const struct pf_attempt *a, struct pf_why *why)
 {
 	return pf_why_set(why, -ESTALE, "another writer committed version %" PRIu64 " first", a->version);
 }
 
-static int put_in_place(struct attempt *a, struct pf_why *why)
+static int put_in_place(struct pf_attempt *a, struct pf_why *why)
 {
 	_cleanup_(sight_release) struct sight s = { NULL }, again = { NULL };
 	const char *uuid = a->uuid;
@@ -319,7 +203,7 @@ static int put_in_place(struct attempt *a, struct pf_why *why)
 		if (r == 0)
 			return lost(a, why);
 		if (r == -ENOENT)
-			return failed(why, link, "publish", a->file);
+			return pf_publish_failed(why, link, "publish", a->file);
 	}
 	return unknown(why, a->version, uuid, inner.text[0] ? inner.text : strerror(-r));
 }
@@ -339,7 +223,7 @@ static int is_v2(void *arg, const char *entry, bool is_dir)
  * Does a migration come in between? 0 no: no V2 name comes into the directory while we watch. 1 yes, and it is over: it took our name along,
  * or nothing has changed for as long.
  */
-static int watch_migration(struct attempt *a)
+static int watch_migration(struct pf_attempt *a)
 {
 	struct pf_stat dir = { 0 }, now;
 	int seen = 0;
@@ -362,7 +246,7 @@ static int watch_migration(struct attempt *a)
 }
 
 /* `r`: 1 if there was a migration, 0 if not, or why that is not known. */
-static int follow(struct attempt *a, int r, struct pf_why *why)
+static int follow(struct pf_attempt *a, int r, struct pf_why *why)
 {
 	if (r > 0) {
 		a->renamed = true;
@@ -374,7 +258,7 @@ static int follow(struct attempt *a, int r, struct pf_why *why)
 	return r < 0 && r != -ENOENT ? unknown(why, a->version, a->uuid, strerror(-r)) : 0;
 }
 
-static int make_durable(struct attempt *a, struct pf_why *why)
+static int make_durable(struct pf_attempt *a, struct pf_why *why)
 {
 	int r = pf_store_sync_dir(a->st, a->versions);
 
@@ -388,7 +272,7 @@ static int make_durable(struct attempt *a, struct pf_why *why)
  * If V2 names are there at once, it had listed the directory before: our name follows. Later, it may have listed ours, and it would fail if
  * it did not find it: it is left to its end. What it does in the time from its listing to its first rename cannot be seen, and is waited for.
  */
-static int settle_name(struct attempt *a, struct pf_why *why)
+static int settle_name(struct pf_attempt *a, struct pf_why *why)
 {
 	int r = 0;
 
@@ -406,7 +290,7 @@ static int settle_name(struct attempt *a, struct pf_why *why)
  * The same for the attempt at hand. The times are good only if the file system's clock, which may be another host's, went on as ours did: set
  * back, it makes those who followed us look older than we are.
  */
-static int still_on_line(struct attempt *a, const struct sight *s, struct pf_why *why)
+static int still_on_line(struct pf_attempt *a, const struct sight *s, struct pf_why *why)
 {
 	struct pf_branch_step now;
 
@@ -420,15 +304,17 @@ static int still_on_line(struct attempt *a, const struct sight *s, struct pf_why
 		return pf_why_set(why, -EINPROGRESS,
 				  "others went on to version %" PRIu64 " while the file system's clock was set back",
 				  s->head->version);
-	int r = on_line(a->b, s, a->renamed ? a->linking.dir.mtime_ns : s->m->st.ctime_ns, why);
-	if (r == 0 && a->renamed) /* it is not the time of the link, only one after it */
+	/* Its writer may have removed the other name of a file that was not copied. */
+	bool no_time = a->renamed || a->extended;
+	int r = on_line(a->b, s, no_time ? a->linking.dir.mtime_ns : s->m->st.ctime_ns, why);
+	if (r == 0 && no_time) /* it is not the time of the link, only one after it */
 		return pf_why_set(why, -EINPROGRESS, "others went on to version %" PRIu64 " while names were changed",
 				  s->head->version);
 	return r;
 }
 
 /* The version has its name. Make that last, and see with the eyes of a reader that it does. */
-static int confirm(struct attempt *a, struct pf_manifest **out, struct pf_why *why)
+static int confirm(struct pf_attempt *a, struct pf_manifest **out, struct pf_why *why)
 {
 	_cleanup_(sight_release) struct sight s = { NULL };
 	struct pf_why inner = PF_WHY_INIT;
@@ -455,7 +341,7 @@ static int confirm(struct attempt *a, struct pf_manifest **out, struct pf_why *w
 }
 
 /* Best effort: Lance scans the directory when the hint is wrong or missing, so its failure is no failure of the commit. */
-static void write_hint(struct attempt *a)
+static void write_hint(struct pf_attempt *a)
 {
 	char text[64];
 	int n = snprintf(text, sizeof(text), "{\"version\":%" PRIu64 "}", a->version);
@@ -466,7 +352,7 @@ static void write_hint(struct attempt *a)
 }
 
 /* Has somebody else committed the same work meanwhile? Then the transaction's file is that version's. If it cannot be told the file stays: it harms nobody. */
-static bool may_be_named(struct attempt *a)
+static bool may_be_named(struct pf_attempt *a)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *head = NULL;
 
@@ -483,7 +369,7 @@ static bool may_be_named(struct attempt *a)
 
 int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manifest **out, struct pf_why *why)
 {
-	_cleanup_(attempt_release) struct attempt a = {
+	_cleanup_(attempt_release) struct pf_attempt a = {
 		.b = b,
 		.st = pf_branch_store(b),
 		.p = p,
@@ -505,15 +391,18 @@ int pf_publish(struct pf_branch *b, const struct pf_publish *p, struct pf_manife
 
 	r = write_transaction(&a, why);
 	if (r == 0)
-		r = stage_manifest(&a, why);
+		r = pf_publish_stage(&a, why);
 	if (r == 0)
 		r = put_in_place(&a, why);
+	a.named = r == 0;
 	if (r == 0)
 		r = confirm(&a, out, why);
 	/* While the outcome is open, whatever there is may be what the version consists of, and stays (cases-open A11). */
 	if (r == -EINPROGRESS)
 		return r;
 
+	if (r < 0)
+		pf_publish_unstage(&a);
 	pf_branch_step_begin(a.b, &step);
 	pf_store_unlink(a.st, a.staged);
 	if (r == 0)
@@ -546,6 +435,7 @@ int pf_publish_settle(struct pf_branch *b, uint64_t version, uint64_t read_versi
 			pf_store_unlink(pf_branch_store(b), txn_file);
 		return 0;
 	}
+	/* If it has lost another name since, it looks younger than it is: then it cannot be told. */
 	if (r > 0)
 		r = on_line(b, &s, s.m->st.ctime_ns, &inner);
 	if (r == 0) /* in a gap, if the clock was not set back meanwhile: nobody has watched it */
@@ -558,7 +448,10 @@ int pf_publish_settle(struct pf_branch *b, uint64_t version, uint64_t read_versi
 	return 1;
 }
 
-/* A file that got its name so much later than it was made is a copy. */
+/*
+ * A file that changed so much later than its version was made is a copy. One that was published in place and lost its writer's name late, since that died, looks
+ * the same: above a commit that fell into a gap, it would be taken for the head's past.
+ */
 #define COPIED_S 10
 
 int pf_publish_followed(struct pf_branch *b, const struct pf_manifest *head, uint64_t version, struct pf_why *why)

@@ -4,7 +4,8 @@
  *
  * Order, and why:
  *   1. transaction file: written under a temporary name, fsynced, renamed, directory fsynced: no manifest is ever visible whose transaction is not
- *   2. manifest staged as _versions/.tmp*, fsynced: complete before it has a name
+ *   2. manifest staged as _versions/.tmp*, fsynced: complete before it has a name. A file that its writer gives up is not copied, if no more is to be done than to
+ *      add fields: .tmp* is a second name of it, and it is extended (extend.h)
  *   3. link(2) to its final name: atomic, and fails if somebody else has the version; V1: if a migration to V2 names ran meanwhile, on to its V2 name
  *   4. _versions fsynced: durable before anybody is told
  *   5. read back and compare the transaction uuid; check that the version is on the head's line
@@ -19,6 +20,7 @@
 /* What an operation that somebody prepared makes of the manifest, beside version, time, flags, transaction and pins. All is borrowed. */
 struct pf_publish_work {
 	const struct pf_manifest *from; /* whose bytes are carried; NULL: the base's. Else a version that is restored */
+	bool in_place; /* `from` may itself become the version: its one name is its writer's, who gives it up. If nothing is committed it is as it was */
 	const struct pf_splice *splice; /* patches and index section; its transaction is not looked at */
 	uint64_t writer_flags; /* the whole word of the new manifest; bit 19 is the base's whatever this says */
 	uint64_t read_version; /* of the transaction, and its uuid: they name its file */
