@@ -30,7 +30,7 @@ struct fs_gateway {
 	int root;	   /* the table's directory */
 	bool passes;	   /* the kernel may read files itself */
 	bool were_enabled; /* pins, on some line, at some time (gateway_rule.c) */
-	/* To write: somebody publishes, and what the version names is there. To read: somebody removes what no version names. */
+	/* To write: somebody publishes, and what the version names is there. To read: somebody removes what no version names, or writes to what is staged. */
 	pthread_rwlock_t files;
 	struct gate_nodes nodes;
 };

@@ -1,8 +1,8 @@
 /*
  * The commit of a client that knows nothing of pins: it links its staged manifest to the name of the next version. What is published is that manifest with
  * pins and bit 19 of the version before and the records of moved rows that pins follow (core/carry.h), by the one publication of core (publish.h), so that
- * nothing else of it changes and a race is lost as everybody's. The answer is EEXIST only if the version exists: for anything else Lance would try again, some
- * releases for ever.
+ * nothing else of it changes and a race is lost as everybody's: the client's own file, where it is enough to add fields (core/extend.h), or a copy. The answer is
+ * EEXIST only if the version exists: for anything else Lance would try again, some releases for ever.
  */
 #include "gateway_node.h"
 
@@ -105,13 +105,27 @@ static int publish_first(struct commit *c)
 	return r < 0 ? r : pf_carry_first(c->fs->store, c->m, c->path, &c->op, c->why);
 }
 
-/* Nothing is removed between the look and the link. */
-static int publish_whole(struct commit *c, const struct pf_publish *p, struct pf_manifest **out)
+/*
+ * May the staged file become the version itself? It was made through us, so nobody writes to it but through us; it has no other name that somebody might need it by;
+ * and who can read the head can read it.
+ */
+static bool may_be_used(const struct commit *c, const struct pf_manifest *head)
+{
+	struct stat st, before;
+
+	return c->staged->created && gate_lstat(c->fs, c->staged->path, &st) == 0 && st.st_nlink == 1 &&
+	       gate_lstat(c->fs, head->name, &before) == 0 && st.st_mode == before.st_mode;
+}
+
+/* Nothing is removed, and nothing staged is written to, between the look and the link. */
+static int publish_whole(struct commit *c, struct pf_publish_work *work, const struct pf_publish *p,
+			 struct pf_manifest **out)
 {
 	pthread_rwlock_t *files = &c->fs->gateway.files;
 
 	pthread_rwlock_wrlock(files);
 	int r = pf_manifest_whole(c->fs->store, c->dir, p->base, c->m, c->path, c->why);
+	work->in_place = may_be_used(c, p->base);
 	if (r == 0)
 		r = pf_publish(c->line->core, p, out, c->why);
 	else if (r != -ESTALE)
@@ -132,7 +146,7 @@ static int publish(struct commit *c, const struct pf_manifest *head)
 	int keep = pf_operation_file(c->fs->store, c->dir, &c->op, c->why);
 	if (keep < 0)
 		return refused(c, keep == -EEXIST ? -EPERM : keep);
-	const struct pf_publish_work work = {
+	struct pf_publish_work work = {
 		.from = c->m,
 		.splice = &carry.splice,
 		.writer_flags = carry.writer_flags,
@@ -151,7 +165,7 @@ static int publish(struct commit *c, const struct pf_manifest *head)
 	r = pf_fri_store(c->fs->store, c->dir, &carry.next, c->why);
 	if (r < 0)
 		return refused(c, r);
-	r = publish_whole(c, &p, &m);
+	r = publish_whole(c, &work, &p, &m);
 	/* Lance takes an error for a no. */
 	if (r == -EINPROGRESS)
 		r = pf_settle(b, c->name->version, 0, c->op.uuid, &m);

@@ -276,6 +276,7 @@ void gate_forget(struct fs *fs, fuse_ino_t ino, uint64_t lookups)
 int gate_moved(struct fs *fs, const struct gate_at *from, const char *to)
 {
 	struct gate_nodes *l = &fs->gateway.nodes;
+	struct gate_name name;
 	char *path = strdup(to);
 
 	if (!path)
@@ -286,6 +287,9 @@ int gate_moved(struct fs *fs, const struct gate_at *from, const char *to)
 		take_file(l, e);
 		free(e->path);
 		e->path = STEAL(path);
+		gate_name_parse(to, &name);
+		/* Writes may be under way that were let pass by the old name. */
+		e->created &= name.cls == from->name.cls;
 		struct gate_node **at = bucket_of(l, e);
 		e->next_file = *at;
 		*at = e;

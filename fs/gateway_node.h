@@ -51,7 +51,7 @@ struct gate_at {
 	struct gate_name name;
 	uint64_t dev, ino;     /* dev 0: gate_is_tag */
 	struct timespec ctime; /* of one that gate_look found */
-	bool created;	       /* by this mount */
+	bool created;	       /* by this mount, as a file of its class */
 	struct gate_view view;
 };
 

@@ -138,5 +138,5 @@ def readable(found):
         one[10] = sorted(one.get(10, []))
     same = {number: found.get(number) for number in (3, 4, 8, 9, 11, 12, 13, 14, 15, 17, 20, 22, 24, 25, 26)}
     maps = {number: sorted(found.get(number, [])) for number in (5, 16, 18, 19)}
-    flags = found.get(10, [0])[0] & ~FLAG
+    flags = found.get(10, [0])[-1] & ~FLAG  # the last counts
     return {**same, **maps, "columns": columns, "writer flags": flags, "fragments": fragments, "indices": entries}

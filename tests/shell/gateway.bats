@@ -53,7 +53,6 @@ bytes_that_differ() {
 	open_gateway
 	stage "$V8#1"
 	same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8")" None
-	cmp "$TABLE/_versions/$V8#1" "$DIR/next"
 	rm "$TABLE/_versions/$V8#1"
 	pinctl -d "$TABLE" confirm "$ID"
 	has "$(pinctl -d "$TABLE" status)" 'head       version 8,'
@@ -63,6 +62,59 @@ bytes_that_differ() {
 	window_whole
 	# The client's transaction is the version's, and its time.
 	has "$(pinctl -d "$TABLE" snapshots)" "^.*$(pinctl -d "$TABLE" snapshots | tail -n 1 | cut -f 1)"
+}
+
+@test "the client's staged file is the version, with pins and flags behind what it wrote, and nobody changes it any more" {
+	open_gateway
+	run "$BATS_TEST_DIRNAME/staged-open" "$DIR/next" "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8"
+	same "$status: $output" '0: '
+	same "$(stat -c %h "$TABLE/.pinfs/table/_versions/$V8")" 1
+	window_whole
+	stop
+	window_whole
+	# The next commit takes over what was added, and says it once.
+	pinctl -d "$TABLE" renew "$ID" 2199-01-01T00:00:00Z
+	has "$(pinctl -d "$TABLE" show "$ID")" 2199-01-01
+	window_whole
+}
+
+@test "what is written to a staged file while it is published is not written to the version" {
+	hold pwrite64 2
+	open_gateway
+	run "$BATS_TEST_DIRNAME/staged-late" "$DIR/next" "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8" "$DIR/held"
+	under=()
+	same "$status: $output" '0: '
+	stop
+}
+
+# published_by_copy: the next version is not the staged file, which stays as it was written.
+published_by_copy() {
+	local before
+	before=$(stat -c %i "$TABLE/_versions/$V8#1")
+	same "$(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8")" None
+	cmp "$TABLE/_versions/$V8#1" "$DIR/next"
+	[[ $(stat -c %i "$TABLE/_versions/$V8") != "$before" ]]
+	window_whole
+	stop
+	rm -f "$TABLE/_versions/$V8"*
+}
+
+@test "a staged file that others may need as it is, or could not read, or that others may write to, is copied" {
+	stage "$V8#1"
+	open_gateway
+	published_by_copy
+	open_gateway
+	stage "$V8#1"
+	ln "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8#2"
+	published_by_copy
+	open_gateway
+	stage "$V8#1"
+	chmod 600 "$TABLE/_versions/$V8#1"
+	published_by_copy
+	open_gateway
+	cp "$DIR/next" "$TABLE/data/next"
+	mv "$TABLE/data/next" "$TABLE/_versions/$V8#1"
+	published_by_copy
 }
 
 @test "a staged manifest with bit 19 is of a writer that knows pins: checked and published" {

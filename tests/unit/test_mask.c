@@ -105,6 +105,21 @@ static void flags_that_stand_twice(void **state)
 	release(&s);
 }
 
+/* As a version is whose staged file became it: the client's flags, and behind its last field those with the bit. */
+static void the_bit_stands_in_the_last_alone(void **state)
+{
+	_cleanup_(pf_buf_release) struct pf_buf extra = PF_BUF_INIT;
+	struct shown s;
+
+	assert_int_equal(pf_wire_put_u64(&extra, 99, 7), 0);
+	assert_int_equal(pf_wire_put_u64(&extra, FLAGS_FIELD, BIT_PINS | 5), 0);
+	const struct table_version t = { .version = 1, .writer_flags = 5, .extra = &extra };
+	assert_int_equal(look(&t, &s, NULL), 0);
+	assert_int_equal(difference(&s), 1);
+	assert_int_equal(flags_seen(&s), 5);
+	release(&s);
+}
+
 /* A number may be longer than it needs to be. */
 static void numbers_of_any_length(void **state)
 {
@@ -183,13 +198,10 @@ static void another_file_by_now(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_the_bit_all_is_shown),
-		cmocka_unit_test(other_flags_stay),
-		cmocka_unit_test(flags_that_stand_twice),
-		cmocka_unit_test(numbers_of_any_length),
-		cmocka_unit_test(pieces),
-		cmocka_unit_test(what_no_writer_writes),
-		cmocka_unit_test(another_file_by_now),
+		cmocka_unit_test(without_the_bit_all_is_shown), cmocka_unit_test(other_flags_stay),
+		cmocka_unit_test(flags_that_stand_twice),	cmocka_unit_test(the_bit_stands_in_the_last_alone),
+		cmocka_unit_test(numbers_of_any_length),	cmocka_unit_test(pieces),
+		cmocka_unit_test(what_no_writer_writes),	cmocka_unit_test(another_file_by_now),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
