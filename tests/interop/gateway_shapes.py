@@ -16,7 +16,7 @@ import pyarrow as pa
 from lance.optimize import Compaction
 
 from gateway import check, gateway
-from support import LONG, ROOT, equal, pinctl, scratch
+from support import LONG, ROOT, Skip, equal, pinctl, scratch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 NEWEST = "14.0.2"
@@ -201,6 +201,8 @@ def emptied(mode):
 
 
 def extended(mode):
+    if MAJOR < 12:
+        raise Skip("where there are records its optimize_indices loses rows of an index, without a gateway as well")
     with pinned([20, 20]) as (at, pins):
         for i in range(2):
             lance.write_dataset(rows(100 + 20 * i, 20), at, mode="append")
@@ -209,10 +211,11 @@ def extended(mode):
         wanted = values(at)
         compact(at, mode, target_rows_per_fragment=40)
         lance.dataset(at).optimize.optimize_indices()
-        lance.write_dataset(rows(1000, 5), at, mode="append")
+        for first in (1000, 1005):
+            lance.write_dataset(rows(first, 5), at, mode="append")
         lance.dataset(at).optimize.optimize_indices()
         compact(at, mode)
-        equal(values(at), wanted + list(range(1000, 1005)), "rows")
+        equal(values(at), wanted + list(range(1000, 1010)), "rows")
 
 
 def restored(mode):
