@@ -95,7 +95,8 @@ class Head:
             self.set(number, len(body))
         body += struct.pack("<I", len(transaction)) + transaction
         self.set(VERSION, self.version + 1)
-        self.set(TIMESTAMP, wire.encode([(1, int(time.time())), (2, 1)]))
+        # To the nanosecond: of a whole second the files of the version before would be younger, and Lance would not clean them up.
+        self.set(TIMESTAMP, wire.encode(list(enumerate(divmod(time.time_ns(), 10**9), 1))))
         self.set(TRANSACTION_FILE, name.encode())
         manifest = wire.encode(sorted(self.fields, key=lambda f: f[0]))
         position = len(body)
