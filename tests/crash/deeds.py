@@ -482,7 +482,7 @@ class Clone(Branch):
 
 
 class Copy(Clone):
-    name, refusal, at_last = "copy", "is there already", True
+    name, refusal = "copy", "is there already"
     stride = 10
 
     def prepare(self):

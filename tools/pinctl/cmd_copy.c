@@ -49,9 +49,22 @@ static int sync_parent(const char *at, struct pf_why *why)
 
 	if (fd >= 0)
 		close(fd);
-	return r < 0 ? pf_why_set(why, r, "%s is complete, but its name may not outlast a crash: cannot sync %s: %s",
-				  at, parent ? parent : "its directory", strerror(-r))
+	return r < 0 ? pf_why_set(why, r, "cannot make the name of %s durable: cannot sync %s: %s", at,
+				  parent ? parent : "its directory", strerror(-r))
 		     : 0;
+}
+
+static int put_in_place(const char *temp, const char *at, struct pf_why *why)
+{
+	struct stat st;
+
+	if (rename(temp, at) == 0)
+		return 0;
+	int r = -errno;
+	/* It may have taken effect, whatever was reported. */
+	if (lstat(temp, &st) < 0 && errno == ENOENT && lstat(at, &st) == 0)
+		return 0;
+	return pf_why_set(why, r, "cannot rename %s to %s: %s", temp, at, strerror(-r));
 }
 
 /* Under another name until it is complete: nobody takes half of a copy for a table. */
@@ -79,16 +92,16 @@ static int copy_to(struct ctl *c, const char *at, struct pf_copied *done, struct
 	if (r == -EXDEV)
 		pf_why_set(why, r, "%s is on another file system than the table, and files can only be linked on one",
 			   at);
-	if (r == 0 && rename(temp, at) < 0) {
-		r = -errno;
-		/* It may have taken effect, whatever was reported. */
-		if (lstat(temp, &st) < 0 && errno == ENOENT && lstat(at, &st) == 0)
-			return sync_parent(at, why);
-		pf_why_set(why, r, "cannot rename %s to %s: %s", temp, at, strerror(-r));
-	}
-	if (r < 0)
+	if (r == 0)
+		r = put_in_place(temp, at, why);
+	if (r < 0) {
 		nftw(temp, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	return r < 0 ? r : sync_parent(at, why);
+		return r;
+	}
+	r = sync_parent(at, why);
+	if (r < 0)
+		nftw(at, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return r;
 }
 
 int cmd_copy(struct ctl *c, const struct args *a)
