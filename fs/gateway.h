@@ -22,6 +22,7 @@ struct gate_nodes {
 	struct gate_node **by_number, **by_file; /* hash tables of one size */
 	size_t n, n_buckets;
 	uint64_t last;		  /* number given out */
+	struct gate_file *root;	  /* what is open of the root, which has no node */
 	struct gate_pass *passed; /* nobody has these open any more (gateway_pass.c) */
 };
 

@@ -66,21 +66,28 @@ int gate_nodes_init(struct gate_nodes *l)
 	return l->by_number && l->by_file ? 0 : -ENOMEM;
 }
 
+/* That they are closed the kernel may say too late. */
+static void release_open(struct gate_nodes *l, struct gate_file *f)
+{
+	for (struct gate_file *next; f; f = next) {
+		next = f->next;
+		gate_pass_leave(l, f);
+		close(f->fd);
+		fs_names_release(&f->names);
+		free(f);
+	}
+}
+
 void gate_nodes_release(struct gate_nodes *l)
 {
 	for (size_t i = 0; l->by_number && i < l->n_buckets; i++)
 		for (struct gate_node *e = l->by_number[i], *next; e; e = next) {
 			next = e->next;
-			for (struct gate_file *f = e->open, *after; f; f = after) {
-				after = f->next;
-				gate_pass_leave(l, f);
-				close(f->fd);
-				fs_names_release(&f->names);
-				free(f);
-			}
+			release_open(l, e->open);
 			free(e->path);
 			free(e);
 		}
+	release_open(l, l->root);
 	gate_pass_release(l);
 	free(l->by_number);
 	free(l->by_file);
@@ -322,12 +329,13 @@ struct gate_file *gate_file_new(struct fs *fs, fuse_ino_t ino, int fd)
 	f->fd = fd;
 	pthread_mutex_lock(&l->lock);
 	struct gate_node *e = find(l, ino);
-	if (e) {
-		f->next = e->open;
-		f->link = f->all = &e->open;
+	f->all = e ? &e->open : ino == FUSE_ROOT_ID ? &l->root : NULL;
+	if (f->all) {
+		f->next = *f->all;
+		f->link = f->all;
 		if (f->next)
 			f->next->link = &f->next;
-		e->open = f;
+		*f->all = f;
 	}
 	pthread_mutex_unlock(&l->lock);
 	return f;

@@ -357,6 +357,14 @@ published_by_copy() {
 	stop
 }
 
+@test "what a client still has open when the daemon is told to end keeps nothing of it" {
+	open_gateway
+	local root data file=("$MNT"/data/*)
+	exec {root}<"$MNT" {data}<"$MNT/data" {file}<"${file[0]}"
+	stop TERM
+	exec {root}<&- {data}<&- {file}<&-
+}
+
 @test "another user gets no further than modes let them" {
 	in_the_open
 	rm -rf "$TABLE"
