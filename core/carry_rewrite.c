@@ -115,27 +115,6 @@ static int take_destinations(struct taking *t, struct pf_why *why)
 	return 0;
 }
 
-static bool has_source(const struct pf_fri_group *g, uint64_t fragment)
-{
-	for (size_t i = 0; i < g->n_from; i++)
-		if (g->from[i].id == fragment)
-			return true;
-	return false;
-}
-
-/* The record of a group is of its fragments and of no other. */
-static const struct pf_fri_group *record_of(const struct pf_fri *f, const struct pf_rewrite_group *g)
-{
-	for (size_t i = f->n_groups; i-- > 0;) {
-		size_t k = 0;
-		while (k < g->from.n && has_source(&f->groups[i], g->from.v[k].id))
-			k++;
-		if (k == g->from.n && k == f->groups[i].n_from)
-			return &f->groups[i];
-	}
-	return NULL;
-}
-
 /* No compaction of Lance up to 14 records a partition; somebody may who commits a Rewrite of their own by its library. */
 static int read_said(const struct pf_operation *op, const struct pf_fri *theirs, struct pf_moved *said, bool *any,
 		     struct pf_why *why)
@@ -146,7 +125,7 @@ static int read_said(const struct pf_operation *op, const struct pf_fri *theirs,
 	if (!said->v)
 		return -ENOMEM;
 	for (; r == 0 && said->n < op->n_groups; said->n++) {
-		const struct pf_fri_group *g = record_of(theirs, &op->groups[said->n]);
+		const struct pf_fri_group *g = pf_moves_record(theirs, &op->groups[said->n]);
 		if (!g)
 			continue;
 		if (g->mapping == PF_MAPPING_PARTITION)

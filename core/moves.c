@@ -6,6 +6,26 @@
 #include "deletions.h"
 #include "row_ids.h"
 
+static bool has_source(const struct pf_fri_group *g, uint64_t fragment)
+{
+	for (size_t i = 0; i < g->n_from; i++)
+		if (g->from[i].id == fragment)
+			return true;
+	return false;
+}
+
+const struct pf_fri_group *pf_moves_record(const struct pf_fri *f, const struct pf_rewrite_group *g)
+{
+	for (size_t i = f->n_groups; i-- > 0;) {
+		size_t k = 0;
+		while (k < g->from.n && has_source(&f->groups[i], g->from.v[k].id))
+			k++;
+		if (k == g->from.n && k == f->groups[i].n_from)
+			return &f->groups[i];
+	}
+	return NULL;
+}
+
 void pf_moved_release(struct pf_moved *l)
 {
 	for (size_t i = 0; i < l->n; i++)

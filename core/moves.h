@@ -21,6 +21,9 @@ struct pf_moved {
 };
 void pf_moved_release(struct pf_moved *l);
 
+/* The newest record in `f` of what group `g` of a Rewrite moved: one of its fragments and of no other. NULL: there is none. */
+const struct pf_fri_group *pf_moves_record(const struct pf_fri *f, const struct pf_rewrite_group *g);
+
 struct pf_group_moves {
 	struct pf_digest *from, *to; /* as the head has them, and with the ids that the new ones were given */
 	size_t n_from, n_to;

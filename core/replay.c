@@ -445,33 +445,17 @@ static void step_release(struct step *s)
 	pf_bring_release(&s->files);
 }
 
-static bool moves_group(const struct pf_fri_group *g, const struct pf_rewrite_group *of)
-{
-	bool same = g->n_from == of->from.n;
-
-	for (size_t i = 0; same && i < of->from.n; i++) {
-		bool there = false;
-		for (size_t k = 0; k < g->n_from; k++)
-			there |= g->from[k].id == of->from.v[i].id;
-		same = there;
-	}
-	return same;
-}
-
 /* What the copy recorded of the rows that group `at` moved; nothing, if it has no such record. */
 static int take_record(struct pf_replay *r, const struct pf_fri *f, struct step *s, size_t at, struct pf_why *why)
 {
-	for (size_t i = f->n_groups; i-- > 0;) {
-		const struct pf_fri_group *g = &f->groups[i];
-		if (!moves_group(g, &s->theirs.groups[at]))
-			continue;
-		if (g->mapping != PF_MAPPING_V0 && g->mapping != PF_MAPPING_ORDERED)
-			return pf_why_set(why, -EOPNOTSUPP,
-					  "it moved rows by a partition, whose records pinfs does not write");
-		const struct pf_span rows = { f->content.data + g->rows.off, (size_t)g->rows.len };
-		return pf_renumber_rows(&r->map, rows, &s->moved.v[at], why);
-	}
-	return 0;
+	const struct pf_fri_group *g = pf_moves_record(f, &s->theirs.groups[at]);
+
+	if (!g)
+		return 0;
+	if (g->mapping != PF_MAPPING_V0 && g->mapping != PF_MAPPING_ORDERED)
+		return pf_why_set(why, -EOPNOTSUPP, "it moved rows by a partition, whose records pinfs does not write");
+	const struct pf_span rows = { f->content.data + g->rows.off, (size_t)g->rows.len };
+	return pf_renumber_rows(&r->map, rows, &s->moved.v[at], why);
 }
 
 static int read_moves(struct pf_replay *r, struct step *s, struct pf_why *why)
