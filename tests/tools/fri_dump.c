@@ -94,14 +94,16 @@ static int dump_index(const struct pf_index *x, json_t **out, struct pf_why *why
 static int dump_translated(const struct pf_fri *f, json_t **out, struct pf_why *why)
 {
 	_cleanup_(pf_freep) uint64_t *addrs = NULL;
-	size_t n = 0;
+	size_t n = 0, cap = 0;
 
 	for (uint64_t addr; scanf("%" SCNu64, &addr) == 1;) {
-		uint64_t *more = reallocarray(addrs, n + 1, sizeof(*addrs));
-
-		if (!more)
-			return -ENOMEM;
-		addrs = more;
+		if (n == cap) {
+			cap = cap ? 2 * cap : 1024;
+			uint64_t *more = reallocarray(addrs, cap, sizeof(*addrs));
+			if (!more)
+				return -ENOMEM;
+			addrs = more;
+		}
 		addrs[n++] = addr;
 	}
 	/* A history that cannot be followed can still be shown. */
