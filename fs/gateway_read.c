@@ -303,13 +303,13 @@ static int view_of(struct fs *fs, struct gate_at *at, struct pf_why *why)
 	return 0;
 }
 
-/* Nothing is published that needs the file until it is empty. */
-static int empty_file(fuse_req_t req, const struct gate_at *at, int fd, const struct stat *st, struct pf_why *why)
+/* Nothing is published that needs the file until it is empty; what was staged when it was opened may have been published by then. */
+static int empty_file(fuse_req_t req, struct gate_at *at, int fd, struct pf_why *why)
 {
 	pthread_rwlock_t *files = &fs_of(req)->gateway.files;
 
 	pthread_rwlock_rdlock(files);
-	int r = gate_may_change(req, at, st, why);
+	int r = gate_may_write(req, at->number, fd, at, why);
 	if (r == 0 && ftruncate(fd, 0) < 0)
 		r = -errno;
 	pthread_rwlock_unlock(files);
@@ -331,7 +331,7 @@ static int open_file(fuse_req_t req, struct gate_at *at, int flags, struct pf_wh
 	if (r == 0 && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
 		r = gate_may_change(req, at, &st, why);
 	if (r == 0 && (flags & O_TRUNC))
-		r = empty_file(req, at, fd, &st, why);
+		r = empty_file(req, at, fd, why);
 	if (r == 0)
 		r = view_of(fs, at, why);
 	if (r == 0)

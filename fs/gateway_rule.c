@@ -59,7 +59,6 @@ static int any_line_has(struct fs *fs, manifest_fn has, const void *arg)
 
 static bool has_flag(const struct pf_manifest *m, const void *arg)
 {
-	(void)arg;
 	return m->writer_flags & PF_FLAG_PINS;
 }
 

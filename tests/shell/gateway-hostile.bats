@@ -126,6 +126,42 @@ old_times() {
 	done
 }
 
+@test "a staged file that was published while it was opened to be emptied is not emptied" {
+	local n
+	# Held before the looks that the daemon takes at it: when the kernel asks for its attributes, and once it is open.
+	for n in 1 2; do
+		hold newfstatat 1000000
+		under+=(-r "$DIR/arm")
+		open_gateway
+		stage "$V8#1"
+		echo "$n" >"$DIR/arm"
+		# By what it has of the file already, so that the kernel asks for nothing but to open it.
+		python3 - "$TABLE/_versions/$V8#1" "$DIR/arm" "$DAEMON" >"$DIR/emptied" 3>&- <<-'END' &
+			import os, signal, sys
+			f = os.open(sys.argv[1], os.O_PATH)
+			os.kill(int(sys.argv[3]), signal.SIGUSR1)
+			while "counted" not in open(sys.argv[2]).read():
+			    pass
+			try:
+			    os.open("/proc/self/fd/%d" % f, os.O_WRONLY | os.O_TRUNC)
+			    print("done")
+			except OSError as e:
+			    print(e.strerror)
+		END
+		eventually test -e "$DIR/held"
+		(call link "$TABLE/_versions/$V8#1" "$TABLE/_versions/$V8" && rm "$TABLE/_versions/$V8#1") >"$DIR/linked" 3>&- &
+		eventually test -s "$DIR/linked"
+		eventually not test -e "$TABLE/_versions/$V8#1"
+		let_go
+		eventually test -s "$DIR/emptied"
+		same "$(cat "$DIR/linked")" None
+		has "$(cat "$DIR/emptied")" 'No such file|not permitted'
+		window_whole
+		stop
+		rm -f "$TABLE/_versions/$V8" "$DIR/emptied"
+	done
+}
+
 @test "a ref that nobody can read can be removed again, unless it may be of a branch that has versions" {
 	local name
 	pinctl -d "$TABLE" branch create side >/dev/null
