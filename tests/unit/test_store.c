@@ -11,64 +11,7 @@
 #include <unistd.h>
 
 #include "core/store_mem.h"
-
-struct fixture {
-	struct pf_store *st;
-	char dir[64]; /* of the local store; empty for memory */
-};
-
-static int setup_mem(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	assert_int_equal(pf_store_mem_new(&f->st), 0);
-	*state = f;
-	return 0;
-}
-
-static int setup_local(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	struct pf_why why = PF_WHY_INIT;
-	strcpy(f->dir, "/tmp/pf-store-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	assert_int_equal(pf_store_local_open(f->dir, &f->st, &why), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-	pf_store_free(f->st);
-	if (f->dir[0]) {
-		char cmd[96];
-		snprintf(cmd, sizeof(cmd), "rm -rf %s", f->dir);
-		assert_int_equal(system(cmd), 0);
-	}
-	free(f);
-	return 0;
-}
-
-static struct pf_store *store_of(void **state)
-{
-	return ((struct fixture *)*state)->st;
-}
-
-static void make(struct pf_store *st, const char *name, const char *text)
-{
-	struct pf_stage *sg;
-	assert_int_equal(pf_store_create(st, name, &sg), 0);
-	assert_int_equal(pf_stage_write(sg, text, strlen(text)), 0);
-	assert_int_equal(pf_stage_sync(sg), 0);
-	pf_stage_discard(sg);
-}
-
-static void expect(struct pf_store *st, const char *name, const char *text)
-{
-	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
-	assert_int_equal(pf_store_get(st, name, 1 << 20, &b), 0);
-	assert_string_equal(pf_buf_str(&b), text);
-}
+#include "each_store.h"
 
 static void expect_error(struct pf_store *st, const char *name, int err)
 {
@@ -94,7 +37,7 @@ static void names_outside_are_refused(void **state)
 	static const char *const bad[] = { "",	  "/",	 "/etc/passwd", "..",	"../x", "a/..", "a/../b", "a/../../b",
 					   "./a", "a/.", "a/./b",	"a//b", "a/",	"a//",	"//a" };
 	struct pf_store *st = store_of(state);
-	make(st, "ok", "kept");
+	store_put(st, "ok", "kept");
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		const char *n = bad[i];
 		struct pf_file *f = NULL;
@@ -117,7 +60,7 @@ static void names_outside_are_refused(void **state)
 		assert_int_equal(pf_store_writable(st, n), -EINVAL);
 		assert_int_equal(pf_store_get(st, n, 100, &b), -EINVAL);
 	}
-	expect(st, "ok", "kept");
+	store_expect(st, "ok", "kept");
 	expect_error(st, "new", -ENOENT);
 }
 
@@ -127,16 +70,16 @@ static void names_that_only_look_strange_work(void **state)
 					    "feat%2Fx.json", "with space", "\xc3\xa9", "-rf" };
 	struct pf_store *st = store_of(state);
 	for (size_t i = 0; i < ARRAY_LEN(good); i++)
-		make(st, good[i], good[i]);
+		store_put(st, good[i], good[i]);
 	for (size_t i = 0; i < ARRAY_LEN(good); i++)
-		expect(st, good[i], good[i]);
+		store_expect(st, good[i], good[i]);
 }
 
 static void create_takes_only_free_names(void **state)
 {
 	struct pf_store *st = store_of(state);
 	struct pf_stage *sg = NULL;
-	make(st, "a", "first");
+	store_put(st, "a", "first");
 	assert_int_equal(pf_store_mkdir(st, "d"), 0);
 	assert_int_equal(pf_store_create(st, "a", &sg), -EEXIST);
 	assert_int_equal(pf_store_create(st, "d", &sg), -EEXIST);
@@ -144,7 +87,7 @@ static void create_takes_only_free_names(void **state)
 	assert_int_equal(pf_store_create(st, "missing/a", &sg), -ENOENT);
 	assert_int_equal(pf_store_create(st, "a/b", &sg), -ENOTDIR);
 	assert_null(sg);
-	expect(st, "a", "first");
+	store_expect(st, "a", "first");
 }
 
 static void writes_append_in_order(void **state)
@@ -152,11 +95,11 @@ static void writes_append_in_order(void **state)
 	struct pf_store *st = store_of(state);
 	struct pf_stage *sg;
 	struct pf_file *from;
-	make(st, "from", "0123456789");
+	store_put(st, "from", "0123456789");
 	assert_int_equal(pf_store_open(st, "from", &from), 0);
 
 	assert_int_equal(pf_store_create(st, "new", &sg), 0);
-	expect(st, "new", ""); /* visible under its name from the start */
+	store_expect(st, "new", ""); /* visible under its name from the start */
 	assert_int_equal(pf_stage_write(sg, "a", 1), 0);
 	assert_int_equal(pf_stage_copy(sg, from, 2, 3), 0);
 	assert_int_equal(pf_stage_write(sg, NULL, 0), 0);
@@ -165,7 +108,7 @@ static void writes_append_in_order(void **state)
 	assert_int_equal(pf_stage_copy(sg, from, 0, 10), 0);
 	pf_stage_discard(sg);
 	pf_file_close(from);
-	expect(st, "new", "a234bc0123456789");
+	store_expect(st, "new", "a234bc0123456789");
 }
 
 static void copy_moves_large_ranges_exactly(void **state)
@@ -200,7 +143,7 @@ static void copy_beyond_the_source_is_refused_whole(void **state)
 	struct pf_store *st = store_of(state);
 	struct pf_stage *sg;
 	struct pf_file *from;
-	make(st, "from", "0123456789");
+	store_put(st, "from", "0123456789");
 	assert_int_equal(pf_store_open(st, "from", &from), 0);
 	assert_int_equal(pf_store_create(st, "new", &sg), 0);
 	assert_int_equal(pf_stage_copy(sg, from, 0, 11), -EBADMSG);
@@ -209,14 +152,14 @@ static void copy_beyond_the_source_is_refused_whole(void **state)
 	assert_int_equal(pf_stage_copy(sg, from, UINT64_MAX, 1), -EBADMSG);
 	pf_stage_discard(sg);
 	pf_file_close(from);
-	expect(st, "new", "");
+	store_expect(st, "new", "");
 }
 
 static void open_says_what_is_wrong(void **state)
 {
 	struct pf_store *st = store_of(state);
 	assert_int_equal(pf_store_mkdir(st, "d"), 0);
-	make(st, "f", "x");
+	store_put(st, "f", "x");
 	expect_error(st, "missing", -ENOENT);
 	expect_error(st, "missing/below", -ENOENT);
 	expect_error(st, "f/below", -ENOTDIR);
@@ -254,8 +197,8 @@ static void an_open_file_keeps_its_bytes(void **state)
 	struct pf_store *st = store_of(state);
 	struct pf_file *f;
 	char b[4] = "";
-	make(st, "f", "old");
-	make(st, "g", "new");
+	store_put(st, "f", "old");
+	store_put(st, "g", "new");
 	assert_int_equal(pf_store_open(st, "f", &f), 0);
 	assert_int_equal(pf_store_rename(st, "g", "f"), 0);
 	assert_int_equal(pf_store_unlink(st, "f"), 0);
@@ -269,8 +212,8 @@ static void link_gives_a_second_name_or_nothing(void **state)
 	struct pf_store *st = store_of(state);
 	struct pf_stat a, b;
 	assert_int_equal(pf_store_mkdir(st, "d"), 0);
-	make(st, "staged", "mine");
-	make(st, "taken", "theirs");
+	store_put(st, "staged", "mine");
+	store_put(st, "taken", "theirs");
 
 	assert_int_equal(pf_store_link(st, "staged", "taken"), -EEXIST);
 	assert_int_equal(pf_store_link(st, "staged", "d"), -EEXIST);
@@ -279,7 +222,7 @@ static void link_gives_a_second_name_or_nothing(void **state)
 	assert_int_equal(pf_store_link(st, "staged", "missing/new"), -ENOENT);
 	assert_int_equal(pf_store_link(st, "staged", "taken/new"), -ENOTDIR);
 	assert_int_equal(pf_store_link(st, "d", "new"), -EPERM);
-	expect(st, "taken", "theirs");
+	store_expect(st, "taken", "theirs");
 	expect_error(st, "new", -ENOENT);
 
 	assert_int_equal(pf_store_link(st, "staged", "d/final"), 0);
@@ -287,7 +230,7 @@ static void link_gives_a_second_name_or_nothing(void **state)
 	assert_int_equal(pf_store_stat(st, "d/final", &b), 0);
 	assert_true(pf_stat_same(&a, &b));
 	assert_int_equal(pf_store_unlink(st, "staged"), 0);
-	expect(st, "d/final", "mine");
+	store_expect(st, "d/final", "mine");
 	expect_error(st, "staged", -ENOENT);
 
 	/* What a reader remembers of a version still holds after the staged name is gone. */
@@ -299,38 +242,38 @@ static void rename_replaces(void **state)
 {
 	struct pf_store *st = store_of(state);
 	assert_int_equal(pf_store_mkdir(st, "d"), 0);
-	make(st, "d/hint", "old");
-	make(st, "tmp", "new");
+	store_put(st, "d/hint", "old");
+	store_put(st, "tmp", "new");
 	assert_int_equal(pf_store_rename(st, "tmp", "d/hint"), 0);
-	expect(st, "d/hint", "new");
+	store_expect(st, "d/hint", "new");
 	expect_error(st, "tmp", -ENOENT);
 
-	make(st, "tmp", "kept");
+	store_put(st, "tmp", "kept");
 	assert_int_equal(pf_store_rename(st, "missing", "d/hint"), -ENOENT);
 	assert_int_equal(pf_store_rename(st, "tmp", "missing/x"), -ENOENT);
 	assert_int_equal(pf_store_rename(st, "tmp", "d/hint/x"), -ENOTDIR);
 	assert_int_equal(pf_store_rename(st, "tmp", "d"), -EISDIR);
-	expect(st, "tmp", "kept");
-	expect(st, "d/hint", "new");
+	store_expect(st, "tmp", "kept");
+	store_expect(st, "d/hint", "new");
 
 	/* POSIX, and a trap: the old name stays if the new one is the same file already. */
 	assert_int_equal(pf_store_link(st, "tmp", "same"), 0);
 	assert_int_equal(pf_store_rename(st, "tmp", "same"), 0);
-	expect(st, "tmp", "kept");
-	expect(st, "same", "kept");
+	store_expect(st, "tmp", "kept");
+	store_expect(st, "same", "kept");
 }
 
 static void unlink_takes_files_only(void **state)
 {
 	struct pf_store *st = store_of(state);
 	assert_int_equal(pf_store_mkdir(st, "d"), 0);
-	make(st, "d/f", "x");
+	store_put(st, "d/f", "x");
 	assert_int_equal(pf_store_unlink(st, "d"), -EISDIR);
 	assert_int_equal(pf_store_unlink(st, "d/f/x"), -ENOTDIR);
 	assert_int_equal(pf_store_unlink(st, "d/f"), 0);
 	assert_int_equal(pf_store_unlink(st, "d/f"), -ENOENT);
-	make(st, "d/f", "again");
-	expect(st, "d/f", "again");
+	store_put(st, "d/f", "again");
+	store_expect(st, "d/f", "again");
 }
 
 static void mkdir_makes_parents_and_may_be_repeated(void **state)
@@ -341,12 +284,12 @@ static void mkdir_makes_parents_and_may_be_repeated(void **state)
 	assert_int_equal(pf_store_mkdir(st, "tree/feat/x/_versions"), 0);
 	assert_int_equal(pf_store_mkdir(st, "tree/feat/y"), 0);
 	assert_int_equal(pf_store_mkdir(st, "."), 0);
-	make(st, "tree/feat/x/_versions/f", "x");
+	store_put(st, "tree/feat/x/_versions/f", "x");
 	assert_int_equal(pf_store_mkdir(st, "tree/feat/x/_versions/f"), -ENOTDIR);
 	assert_int_equal(pf_store_mkdir(st, "tree/feat/x/_versions/f/d"), -ENOTDIR);
 	assert_int_equal(pf_store_stat(st, "tree/feat", &sb), 0);
 	assert_true(sb.is_dir);
-	expect(st, "tree/feat/x/_versions/f", "x");
+	store_expect(st, "tree/feat/x/_versions/f", "x");
 }
 
 static int collect(void *arg, const char *name, bool is_dir)
@@ -378,10 +321,10 @@ static void list_gives_each_entry_once(void **state)
 {
 	struct pf_store *st = store_of(state);
 	assert_int_equal(pf_store_mkdir(st, "d/e/empty"), 0);
-	make(st, "f", "");
-	make(st, "d/f", "");
-	make(st, "d/.hidden", "");
-	make(st, "dd", ""); /* shares a prefix with d, not a parent */
+	store_put(st, "f", "");
+	store_put(st, "d/f", "");
+	store_put(st, "d/.hidden", "");
+	store_put(st, "dd", ""); /* shares a prefix with d, not a parent */
 	expect_list(st, ".", (const char *const[]){ "d/", "dd", "f", NULL });
 	expect_list(st, "d", (const char *const[]){ "e/", "f", ".hidden", NULL });
 	expect_list(st, "d/e", (const char *const[]){ "empty/", NULL });
@@ -408,7 +351,7 @@ static void a_listing_may_delete_what_it_lists(void **state)
 	for (int i = 0; i < 500; i++) {
 		char name[64];
 		snprintf(name, sizeof(name), "many/%d.manifest", i);
-		make(st, name, "");
+		store_put(st, name, "");
 	}
 	assert_int_equal(pf_store_list(st, "many", remove_it, st), 0);
 	expect_list(st, "many", (const char *const[]){ NULL });
@@ -427,8 +370,8 @@ static void scan_says_what_each_entry_is(void **state)
 	_cleanup_(pf_buf_release) struct pf_buf one = PF_BUF_INIT, other = PF_BUF_INIT;
 	struct pf_store *st = store_of(state);
 	assert_int_equal(pf_store_mkdir(st, "d/e"), 0);
-	make(st, "d/e/f", "123");
-	make(st, "unlisted", "");
+	store_put(st, "d/e/f", "123");
+	store_put(st, "unlisted", "");
 	assert_int_equal(pf_store_scan(st, "d", collect_scanned, &one), 0);
 	assert_string_equal(pf_buf_str(&one), "e/ -1 ");
 	assert_int_equal(pf_store_scan(st, "d/e", collect_scanned, &other), 0);
@@ -442,7 +385,7 @@ static void remove_takes_files_and_empty_directories(void **state)
 {
 	struct pf_store *st = store_of(state);
 	assert_int_equal(pf_store_mkdir(st, "d/e"), 0);
-	make(st, "d/e/f", "");
+	store_put(st, "d/e/f", "");
 	assert_int_equal(pf_store_remove(st, "d/e", true), -ENOTEMPTY);
 	assert_int_equal(pf_store_remove(st, "d/e/f", true), -ENOTDIR);
 	assert_true(pf_store_remove(st, "d/e", false) < 0);
@@ -457,8 +400,8 @@ static void stat_tells_another_file_or_other_content(void **state)
 {
 	struct pf_store *st = store_of(state);
 	struct pf_stat a, b;
-	make(st, "f", "same size");
-	make(st, "g", "size same");
+	store_put(st, "f", "same size");
+	store_put(st, "g", "size same");
 	assert_int_equal(pf_store_stat(st, "f", &a), 0);
 	assert_false(a.is_dir);
 	assert_int_equal(a.size, 9);
@@ -477,8 +420,8 @@ static void get_appends_up_to_its_limit(void **state)
 {
 	struct pf_store *st = store_of(state);
 	struct pf_buf b = PF_BUF_INIT;
-	make(st, "empty", "");
-	make(st, "f", "1234");
+	store_put(st, "empty", "");
+	store_put(st, "f", "1234");
 	assert_int_equal(pf_store_get(st, "empty", 0, &b), 0);
 	assert_int_equal(b.len, 0);
 	assert_int_equal(pf_store_get(st, "f", 4, &b), 0);
@@ -494,7 +437,7 @@ static void directories_can_be_synced_and_asked(void **state)
 {
 	struct pf_store *st = store_of(state);
 	assert_int_equal(pf_store_mkdir(st, "d"), 0);
-	make(st, "f", "");
+	store_put(st, "f", "");
 	assert_int_equal(pf_store_sync_dir(st, "d"), 0);
 	assert_int_equal(pf_store_sync_dir(st, "."), 0);
 	assert_int_equal(pf_store_sync_dir(st, "missing"), -ENOENT);
@@ -540,7 +483,7 @@ static void one_of_many_gets_a_name(void **state)
 	for (int i = 0; i < (int)ARRAY_LEN(racers); i++) {
 		char tmp[32];
 		snprintf(tmp, sizeof(tmp), ".tmp%d", i);
-		make(st, tmp, tmp);
+		store_put(st, tmp, tmp);
 		racers[i] = (struct racer){ .st = st, .start = &start, .id = i };
 		assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
 	}
@@ -553,9 +496,9 @@ static void one_of_many_gets_a_name(void **state)
 }
 
 #define EACH(fn)                                                                                                       \
-	{ #fn " (local)", fn, setup_local, teardown, NULL },                                                           \
+	{ #fn " (local)", fn, each_store_local, each_store_teardown, NULL },                                           \
 	{                                                                                                              \
-#fn " (memory)", fn, setup_mem, teardown, NULL                                                         \
+#fn " (memory)", fn, each_store_mem, each_store_teardown, NULL                                         \
 	}
 
 int main(void)

@@ -10,64 +10,7 @@
 #include <unistd.h>
 
 #include "core/store_mem.h"
-
-struct fixture {
-	struct pf_store *st;
-	char dir[64]; /* of the local store; empty for memory */
-};
-
-static int setup_mem(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	assert_int_equal(pf_store_mem_new(&f->st), 0);
-	*state = f;
-	return 0;
-}
-
-static int setup_local(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	struct pf_why why = PF_WHY_INIT;
-	strcpy(f->dir, "/tmp/pf-store-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	assert_int_equal(pf_store_local_open(f->dir, &f->st, &why), 0);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	struct fixture *f = *state;
-	pf_store_free(f->st);
-	if (f->dir[0]) {
-		char cmd[96];
-		snprintf(cmd, sizeof(cmd), "rm -rf %s", f->dir);
-		assert_int_equal(system(cmd), 0);
-	}
-	free(f);
-	return 0;
-}
-
-static struct pf_store *store_of(void **state)
-{
-	return ((struct fixture *)*state)->st;
-}
-
-static void make(struct pf_store *st, const char *name, const char *text)
-{
-	struct pf_stage *sg;
-	assert_int_equal(pf_store_create(st, name, &sg), 0);
-	assert_int_equal(pf_stage_write(sg, text, strlen(text)), 0);
-	assert_int_equal(pf_stage_sync(sg), 0);
-	pf_stage_discard(sg);
-}
-
-static void expect(struct pf_store *st, const char *name, const char *text)
-{
-	_cleanup_(pf_buf_release) struct pf_buf b = PF_BUF_INIT;
-	assert_int_equal(pf_store_get(st, name, 1 << 20, &b), 0);
-	assert_string_equal(pf_buf_str(&b), text);
-}
+#include "each_store.h"
 
 /* The file `name` as it is now, open to be changed. */
 static struct pf_stage *extend(struct pf_store *st, const char *name)
@@ -84,7 +27,7 @@ static void a_file_is_changed_and_changed_back(void **state)
 	struct pf_store *st = store_of(state);
 	struct pf_stat before, after;
 	assert_int_equal(pf_store_mkdir(st, "d"), 0);
-	make(st, "d/f", "0123456789");
+	store_put(st, "d/f", "0123456789");
 	assert_int_equal(pf_store_link(st, "d/f", "d/g"), 0);
 	assert_int_equal(pf_store_stat(st, "d/f", &before), 0);
 	struct pf_stage *sg = extend(st, "d/g");
@@ -93,13 +36,13 @@ static void a_file_is_changed_and_changed_back(void **state)
 	assert_int_equal(pf_stage_put(sg, 14, "g", 1), 0);
 	assert_int_equal(pf_stage_put(sg, 15, "", 0), 0);
 	assert_int_equal(pf_stage_sync(sg), 0);
-	expect(st, "d/f", "0XY34567abcdefg");
+	store_expect(st, "d/f", "0XY34567abcdefg");
 	assert_int_equal(pf_store_stat(st, "d/f", &after), 0);
 	assert_int_equal(after.ino, before.ino);
 	assert_int_equal(pf_stage_cut(sg, 10), 0);
 	assert_int_equal(pf_stage_put(sg, 1, "12", 2), 0);
 	assert_int_equal(pf_stage_put(sg, 8, "89", 2), 0);
-	expect(st, "d/f", "0123456789");
+	store_expect(st, "d/f", "0123456789");
 	pf_stage_discard(sg);
 }
 
@@ -109,8 +52,8 @@ static void only_the_file_that_is_meant_is_changed(void **state)
 	struct pf_stage *sg = NULL;
 	struct pf_stat is, other;
 	assert_int_equal(pf_store_mkdir(st, "d"), 0);
-	make(st, "f", "abc");
-	make(st, "g", "abc");
+	store_put(st, "f", "abc");
+	store_put(st, "g", "abc");
 	assert_int_equal(pf_store_stat(st, "f", &is), 0);
 	assert_int_equal(pf_store_extend(st, "g", &is, &sg), -ESTALE);
 	other = is;
@@ -124,18 +67,18 @@ static void only_the_file_that_is_meant_is_changed(void **state)
 	assert_int_equal(pf_store_extend(st, "f/x", &is, &sg), -ENOTDIR);
 	assert_int_equal(pf_store_extend(st, "../f", &is, &sg), -EINVAL);
 	assert_null(sg);
-	expect(st, "f", "abc");
+	store_expect(st, "f", "abc");
 }
 
 /* What leads elsewhere is not followed, by whatever part of the name. */
 static void no_link_is_followed(void **state)
 {
-	struct fixture *f = *state;
+	struct each_store *f = *state;
 	struct pf_stage *sg = NULL;
 	struct pf_stat is;
 	char path[128];
 	assert_int_equal(pf_store_mkdir(f->st, "d"), 0);
-	make(f->st, "d/f", "abc");
+	store_put(f->st, "d/f", "abc");
 	assert_int_equal(pf_store_stat(f->st, "d/f", &is), 0);
 	snprintf(path, sizeof(path), "%s/d/link", f->dir);
 	assert_int_equal(symlink("f", path), 0);
@@ -147,15 +90,15 @@ static void no_link_is_followed(void **state)
 }
 
 #define EACH(t)                                                                                                        \
-	cmocka_unit_test_setup_teardown(t, setup_mem, teardown),                                                       \
-		cmocka_unit_test_setup_teardown(t, setup_local, teardown)
+	cmocka_unit_test_setup_teardown(t, each_store_mem, each_store_teardown),                                       \
+		cmocka_unit_test_setup_teardown(t, each_store_local, each_store_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		EACH(a_file_is_changed_and_changed_back),
 		EACH(only_the_file_that_is_meant_is_changed),
-		cmocka_unit_test_setup_teardown(no_link_is_followed, setup_local, teardown),
+		cmocka_unit_test_setup_teardown(no_link_is_followed, each_store_local, each_store_teardown),
 	};
 	return cmocka_run_group_tests_name("store_extend", tests, NULL, NULL);
 }
