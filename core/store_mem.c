@@ -248,24 +248,39 @@ static void mem_discard(struct pf_stage *base)
 	free(sg);
 }
 
-static int mem_create(struct pf_store *st, const char *name, struct pf_stage **out)
+static struct mem_stage *stage_new(struct pf_store *st, const char *name)
 {
 	struct mem_stage *sg = calloc(1, sizeof(*sg));
-	if (!sg)
-		return -ENOMEM;
+	if (!sg || !(sg->name = strdup(name))) {
+		free(sg);
+		return NULL;
+	}
 	sg->base.store = st;
-	sg->name = strdup(name);
+	return sg;
+}
 
-	struct call c;
-	int r = call_begin(&c, st, "create", name);
-	if (r == 0)
-		r = sg->name ? pf_ramfs_create(&c.m->fs, name, &sg->inode) : -ENOMEM;
-	r = call_end(&c, r);
+/* The stage is there if the call succeeded. */
+static int stage_end(struct call *c, int r, struct mem_stage *sg, struct pf_stage **out)
+{
+	r = call_end(c, r);
 	if (r < 0)
 		mem_discard(&sg->base);
 	else
 		*out = &sg->base;
 	return r;
+}
+
+static int mem_create(struct pf_store *st, const char *name, struct pf_stage **out)
+{
+	struct mem_stage *sg = stage_new(st, name);
+	if (!sg)
+		return -ENOMEM;
+
+	struct call c;
+	int r = call_begin(&c, st, "create", name);
+	if (r == 0)
+		r = pf_ramfs_create(&c.m->fs, name, &sg->inode);
+	return stage_end(&c, r, sg, out);
 }
 
 static int extend_locked(struct mem *m, const char *name, const struct pf_stat *is, struct mem_stage *sg)
@@ -284,22 +299,15 @@ static int extend_locked(struct mem *m, const char *name, const struct pf_stat *
 
 static int mem_extend(struct pf_store *st, const char *name, const struct pf_stat *is, struct pf_stage **out)
 {
-	struct mem_stage *sg = calloc(1, sizeof(*sg));
+	struct mem_stage *sg = stage_new(st, name);
 	if (!sg)
 		return -ENOMEM;
-	sg->base.store = st;
-	sg->name = strdup(name);
 
 	struct call c;
 	int r = call_begin(&c, st, "extend", name);
 	if (r == 0)
-		r = sg->name ? extend_locked(c.m, name, is, sg) : -ENOMEM;
-	r = call_end(&c, r);
-	if (r < 0)
-		mem_discard(&sg->base);
-	else
-		*out = &sg->base;
-	return r;
+		r = extend_locked(c.m, name, is, sg);
+	return stage_end(&c, r, sg, out);
 }
 
 static int mem_put(struct pf_stage *base, uint64_t off, const void *p, size_t n)
