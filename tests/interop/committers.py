@@ -134,11 +134,11 @@ class Pinner(Worker):
 
 
 class Compactor(Worker):
-    """Puts small fragments together, planned and done by Lance on the pinned table itself."""
+    """Puts small fragments together, planned and done by Lance on the pinned table itself; once at least, however soon the committers are done."""
 
     def work(self):
         dice, self.versions, self.refused = random.Random("compactor"), [], 0
-        while not self.race.over:
+        while not (self.race.over and self.versions):
             ds = lance.dataset(self.race.at)
             tasks = Compaction.plan(ds, {"target_rows_per_fragment": 100, "defer_index_remap": True}).tasks
             if not tasks:
@@ -221,7 +221,6 @@ def judge(race, committers, pinner, compactor):
     for source, last in lives:
         touched = {one for version, deed in deeds.items() if source < version <= last for one in [*deed.put, *deed.gone]}
         follow(lance.dataset(race.at, version=last), source, touched)
-    assert compactor.versions, "nothing was compacted"
     refused = sum(committer.refused for committer in committers)
     assert refused or not LONG, "nobody was ever refused"
     numbers = (ds.version, len(deeds), refused, len(compactor.versions), compactor.refused, len(pinner.held) + len(pinner.gone), len(lives))
@@ -237,5 +236,8 @@ def follow(head, source, touched):
     """The rows of this version that nobody touched since are, by the records, where the later one has them."""
     before, now = places(lance.dataset(head.uri, version=source)), places(head)
     kept = [one for one in before if one not in touched]
-    followed = head.remap_row_addrs(pa.array([before[one] for one in kept], pa.uint64())).to_pylist()
+    addresses = [before[one] for one in kept]
+    moved = head.remap_row_addrs(pa.array(addresses, pa.uint64()))
+    # None: that version has no record yet, as of a pin that went before the first compaction.
+    followed = addresses if moved is None else moved.to_pylist()
     equal(dict(zip(kept, followed)), {one: now[one] for one in kept}, "where rows of version %d went" % source)
