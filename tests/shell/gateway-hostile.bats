@@ -116,11 +116,13 @@ old_times() {
 			sleep 0.02
 		done
 		let_go
+		# Either may be the last to say so.
 		eventually test -s "$DIR/linked"
+		eventually test -s "$DIR/emptied"
 		same "$(cat "$DIR/emptied")" None
 		same "$(cat "$DIR/linked")" EPERM
 		has "$(status_line)" 'has 0 of'
-		rm "$TABLE/_versions/$V8#1" "$TABLE/$LAST"
+		rm "$TABLE/_versions/$V8#1" "$TABLE/$LAST" "$DIR/linked" "$DIR/emptied"
 		window_whole
 		stop
 	done
@@ -131,7 +133,8 @@ old_times() {
 	# Held before the looks that the daemon takes at it: when the kernel asks for its attributes, and once it is open.
 	for n in 1 2; do
 		hold newfstatat 1000000
-		under+=(-r "$DIR/arm")
+		# Of this file alone: the watcher looks at the directory that it is in, whenever its second is over.
+		under+=(-d "$(realpath "$TABLE")/_versions/$V8#1" -r "$DIR/arm")
 		open_gateway
 		stage "$V8#1"
 		echo "$n" >"$DIR/arm"
@@ -158,7 +161,7 @@ old_times() {
 		has "$(cat "$DIR/emptied")" 'No such file|not permitted'
 		window_whole
 		stop
-		rm -f "$TABLE/_versions/$V8" "$DIR/emptied"
+		rm -f "$TABLE/_versions/$V8" "$DIR/emptied" "$DIR/linked"
 	done
 }
 
