@@ -264,8 +264,8 @@ no_gap() {
 		eventually test -s "$DIR/writes.$signal"
 		eventually test -e "$DIR/held"
 		kill -"$signal" $!
-		timeout 5 cat "$P/$other" "$MNT/head" >/dev/null
-		same "$(timeout 5 find "$P" -type f | wc -l)" 2
+		timeout 60 cat "$P/$other" "$MNT/head" >/dev/null
+		same "$(timeout 60 find "$P" -type f | wc -l)" 2
 	done
 	let_go
 	for i in "${callers[@]}"; do

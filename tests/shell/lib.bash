@@ -17,10 +17,10 @@ pinctl() {
 	"$PINCTL_BIN" "$@"
 }
 
-# Wait until a command succeeds, for ten seconds at most.
+# Wait until a command succeeds, for a minute at most.
 eventually() {
 	local i
-	for ((i = 0; i < 500; i++)); do
+	for ((i = 0; i < 3000; i++)); do
 		"$@" >/dev/null 2>&1 && return 0
 		sleep 0.02
 	done
@@ -142,7 +142,12 @@ stop() {
 slow_commits() {
 	strace -f -qq -o "$DIR/trace" -e trace=link,linkat -e inject="link,linkat:delay_enter=$1" -p "$DAEMON" 2>/dev/null 3>&- &
 	TRACER=$!
-	eventually grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$DAEMON/status"
+	eventually attached
+}
+
+# attached: all threads of the daemon are traced. strace takes them one by one.
+attached() {
+	not grep -q '^TracerPid:[[:space:]]*0' "/proc/$DAEMON"/task/*/status
 }
 
 fast_commits() {
@@ -155,8 +160,9 @@ fast_commits() {
 # Unlike strace it leaves the processes alone that are started: fusermount3 would lose its privileges.
 under=()
 hold() {
-	under=(env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" "$PINFS_BUILD/tests/crash/stepper" -d "$(realpath "$TABLE")" -c "$1" -n "$2"
-		-p "$DIR/held")
+	# There is none of the thread sanitizer's.
+	under=(env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" "${PINFS_BUILD%-thread}/tests/crash/stepper" -d "$(realpath "$TABLE")"
+		-c "$1" -n "$2" -p "$DIR/held")
 	local status=0
 	"${under[@]}" true || status=$?
 	[[ $status != 77 ]] || skip 'processes cannot be traced here'

@@ -93,9 +93,9 @@ metrics"
 	pins_table
 	mount_table
 	new_pin
-	same "$(timeout 5 cat "$F" | wc -c)" "$(stat -c %s "$F")"
+	same "$(timeout 60 cat "$F" | wc -c)" "$(stat -c %s "$F")"
 	same "$(dd if="$F" bs=1 skip=100000 count=1 status=none | wc -c)" 0
-	same "$(timeout 5 dd if="$F" bs=1 status=none)" "$(cat "$F")"
+	same "$(timeout 60 dd if="$F" bs=1 status=none)" "$(cat "$F")"
 	python3 -c 'import os, sys; assert os.pread(os.open(sys.argv[1], os.O_RDONLY), 10, 1 << 62) == b""' "$F"
 	stop
 }
@@ -329,8 +329,8 @@ main'
 	cp -p "$head" "$DIR/good"
 	truncate -s 40 "$head"
 	for file in "$MNT/head" "$F" "$P"; do
-		run timeout 10 ls "$file/."
-		run timeout 10 grep -r . "$file"
+		run timeout 60 ls "$file/."
+		run timeout 60 grep -r . "$file"
 		has "$output" 'Structure needs cleaning'
 	done
 	has "$(status_line)" "EUCLEAN .*${head##*/}"

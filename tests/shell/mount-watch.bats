@@ -134,16 +134,15 @@ cleaned() {
 }
 
 @test "metrics: races that were lost are counted" {
-	command -v strace >/dev/null || skip 'no strace'
+	F=$MNT/pins/$(pinctl -d "$TABLE" register "$T")
+	hold linkat 1
 	mount_table
-	new_pin
-	slow_commits 1s
 	(echo "$LATER" >"$F") 3>&- &
 	local writer=$!
-	eventually test -s "$DIR/trace"
+	eventually test -e "$DIR/held"
 	pinctl -d "$TABLE" register "$T"
+	let_go
 	wait "$writer"
-	fast_commits
 	same "$(metric 'pinfs_operation_retries_total{branch="main",kind="renew"}')" 1
 	same "$(operations renew committed)" 1
 	stop
@@ -159,7 +158,8 @@ cleaned() {
 	touch "$TABLE/_refs"
 	new_pin
 	has "$(status_line)" "OK register pins/$ID: .*warning: .*guard tag"
-	has "$(tail -n 1 "$MNT/.pinfs/log")" "	OK	.*warning: .*guard tag"
+	# Not the last line of all: the watcher may have something to say of the tags that it does not find.
+	has "$(grep "	register	pins/$ID	" "$MNT/.pinfs/log")" "	OK	.*warning: .*guard tag"
 	same "$(metric 'pinfs_guard_failures_total{branch="main"}')" 1
 	pinctl -d "$TABLE" confirm "$ID"
 	rm "$TABLE/_refs"
@@ -236,7 +236,7 @@ cleaned() {
 	"$BATS_TEST_DIRNAME/drop-pins" "$TABLE"
 	version=$(head_version)
 	eventually logged lost "$lost" "$version	pin $lost of source $source is lost: version $version, written by lance 8.0.1, dropped it"
-	grep -q "pin $lost .* is lost" "$DIR/said"
+	eventually grep -q "pin $lost .* is lost" "$DIR/said"
 	same "$(status_line)" "$before"
 	eventually metric_is 'pinfs_pins_lost{branch="main"}' 2
 	same "$(metric 'pinfs_pins{branch="main"}')" 0
@@ -329,15 +329,16 @@ cleaned() {
 }
 
 @test "the daemon ends at once, also between two looks" {
-	local i began took best=10000000
-	for i in 1 2 3; do
+	local i began took
+	# It would take most of a second each time; that it takes less is seen once the machine has nothing else to do.
+	for ((i = 0; i < 20; i++)); do
 		mount_table
 		began=${EPOCHREALTIME/./}
 		stop
 		took=$((${EPOCHREALTIME/./} - began))
-		((took > best)) || best=$took
+		((took >= 700000)) || break
 	done
-	((best < 700000))
+	((took < 700000))
 }
 
 @test "the daemon ends although the watcher waits for storage" {
@@ -345,8 +346,8 @@ cleaned() {
 	mount_table
 	eventually grep -q mount "$MNT/.pinfs/log"
 	strace -f -qq -o "$DIR/trace" -e trace=getdents64 -e inject=getdents64:delay_enter=60s -p "$DAEMON" 2>/dev/null 3>&- &
-	eventually grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$DAEMON/status"
 	local tracer=$!
+	eventually attached
 	pinctl -d "$TABLE" register "$T"
 	eventually test -s "$DIR/trace"
 	kill "$DAEMON"

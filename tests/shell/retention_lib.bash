@@ -14,7 +14,7 @@ traced() {
 	command -v strace >/dev/null || skip 'no strace'
 	strace -f -qq -y -o "$DIR/trace" -e trace="$1" -p "$DAEMON" 2>/dev/null 3>&- 4>&- &
 	TRACER=$!
-	eventually grep -q '^TracerPid:[[:space:]]*[1-9]' "/proc/$DAEMON/status"
+	eventually attached
 	shift
 	"$@"
 	fast_commits
