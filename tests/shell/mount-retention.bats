@@ -478,7 +478,7 @@ $second"
 
 # A branch by Lance refers to files of the version that it hangs from. Such tables name their place, so they are made where the test runs.
 @test "branches made by Lance: what they need of each other" {
-	[[ -d $HOME/.cache/pinfs/venvs/pylance-14.0.2 ]] || skip 'no Lance 14.0.2: run tools/venv 14.0.2'
+	[[ -e ${PINFS_VENVS:-${XDG_CACHE_HOME:-$HOME/.cache}/pinfs/venvs}/pylance-14.0.2/.done ]] || skip 'no Lance 14.0.2: run tools/venv 14.0.2'
 	TABLE=$DIR/t.lance
 	"$PINFS_SOURCE/tests/fixtures/make" --only branches --release 14.0.2 --out "$TABLE" >"$DIR/expected"
 	mount_table

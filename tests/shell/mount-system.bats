@@ -185,6 +185,8 @@ in_namespace() {
 
 # listen NAME: be one, at the socket of this name (@: abstract). What it is told is in $DIR/told, and on READY=1 how the mount answers then.
 listen() {
+	# What an earlier one was told is not for this one.
+	rm -f "$DIR/told"
 	python3 - "$1" "$MNT/head" >"$DIR/told" 3>&- <<-'END' &
 		import os, socket, sys
 		name = sys.argv[1]
@@ -221,7 +223,7 @@ told() {
 	eventually told '^STATUS=branch main, version 11, pins: 0, lost: 1$'
 	not told STOPPING
 	stop
-	told '^STOPPING=1$'
+	eventually told '^STOPPING=1$'
 	kill "$MANAGER"
 
 	listen "@pinfs-$$-$BATS_TEST_NUMBER"
@@ -230,7 +232,7 @@ told() {
 	told "^MAINPID=$DAEMON\$"
 	kill -TERM "$DAEMON"
 	gone
-	told '^STOPPING=1$'
+	eventually told '^STOPPING=1$'
 	kill "$MANAGER"
 }
 

@@ -229,12 +229,22 @@ nano_types() {
 		if pid == 0:
 		    os.execlp("nano", "nano", "--ignorercfiles", file)
 		out = open(screen, "wb")
+		def drawn():
+		    try:
+		        data = os.read(fd, 65536)
+		    except OSError:  # it has ended
+		        data = b""
+		    out.write(data)
+		    return data
 		def settle():
-		    while select.select([fd], [], [], 0.4)[0]:
-		        try:
-		            out.write(os.read(fd, 65536))
-		        except OSError:
-		            return
+		    while select.select([fd], [], [], 0.4)[0] and drawn():
+		        pass
+		# What is typed before it has taken the terminal is lost.
+		seen = b""
+		while b"^X" not in seen:
+		    more = drawn()
+		    assert more, seen
+		    seen += more
 		settle()
 		for keys in "\x0b" * 12, text, "\x0f", "\r", "\x18", "n":
 		    try:
@@ -242,6 +252,8 @@ nano_types() {
 		    except OSError:
 		        break
 		    settle()
+		while drawn():
+		    pass
 		os.close(fd)
 		sys.exit(os.waitpid(pid, 0)[1])
 	END
