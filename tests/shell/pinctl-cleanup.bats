@@ -171,9 +171,9 @@ versions() {
 	pinctl enable --apply 2>/dev/null
 	local hour ids=()
 	for hour in 3 1 4 2 5; do
-		ids[hour]=$(pinctl register "2026-12-31T0$hour:00:00Z" --label job 2>/dev/null)
+		ids[hour]=$(pinctl register "2031-12-31T0$hour:00:00Z" --label job 2>/dev/null)
 	done
-	run -0 --separate-stderr at "2026-12-31 02:00:00" pinctl cleanup --retain 1 --apply
+	run -0 --separate-stderr at "2031-12-31 02:00:00" pinctl cleanup --retain 1 --apply
 	[ "$(pinctl ls --json | jq -r '.[].id' | sort)" = "$(printf '%s\n' "${ids[@]:3:3}" | sort)" ]
 	pinctl release "${ids[4]}" 2>/dev/null
 	[ "$(pinctl ls --json | jq -r '.[].id' | sort)" = "$(printf '%s\n' "${ids[3]}" "${ids[5]}" | sort)" ]

@@ -175,7 +175,7 @@ watch() {
 		kill "-$signal" "$pid"
 		ended 0
 	done
-	run -0 --separate-stderr timeout 10 bash -c 'pinctl watch | head -n 1'
+	run -0 --separate-stderr timeout 60 bash -c 'pinctl watch | head -n 1'
 	[ -z "$stderr" ]
 }
 
@@ -201,11 +201,11 @@ watch() {
 	eventually watched 2
 	mv "$PINFS_DATASET" "$PINFS_DATASET.away"
 	mkdir "$PINFS_DATASET"
-	rm -r "$PINFS_DATASET.away/_versions"
+	# Each in one step: whoever looks while files go or come sees another table.
+	mv "$PINFS_DATASET.away/_versions" "$BATS_TEST_TMPDIR/versions"
 	eventually said 'is not a Lance table: .*; watching on$'
-	rmdir "$PINFS_DATASET"
-	rm -r "$PINFS_DATASET.away"
-	use plain
+	cp -a "$source_dir/tests/fixtures/tables/$fixture" "$PINFS_DATASET.new"
+	mv -T "$PINFS_DATASET.new" "$PINFS_DATASET"
 	eventually watched 3
 	[ "$(tail -n 1 "$out" | cut -f 1)" = "$(expected .latest_version)" ]
 	pinctl enable --apply
@@ -227,7 +227,7 @@ watch() {
 	truncate -s -1 "$file"
 	kill -CONT "$pid"
 	eventually said "$(basename "$file"): .*; watching on$"
-	cp "$BATS_TEST_TMPDIR/whole" "$file"
+	mv "$BATS_TEST_TMPDIR/whole" "$file" # in one step
 	eventually watched 3
 	[ "$(tail -n 1 "$out" | cut -f 1,4)" = $((v + 1))$'\trenewed' ]
 	[ "$(wc -l <"$err")" -eq 1 ]

@@ -541,6 +541,8 @@ looked_at() {
 	for call in openat statx; do
 		for command in "snapshots --reasons" usage fri "why 1" "what-if expire" timeline check; do
 			rm -f "$trace"
+			# These looks alone, and so long that they are not over before somebody has seen that they go on.
+			slowly[-1]="inject=$call:delay_enter=10ms"
 			# shellcheck disable=SC2086 # they are words
 			background "${slowly[@]}" pinctl $command
 			eventually looked_at "$call"

@@ -39,10 +39,10 @@ got() {
 	run "-$status" --separate-stderr pinctl "$@"
 }
 
-# Wait until a command succeeds, for twenty seconds at most.
+# Wait until a command succeeds, for a minute at most.
 eventually() {
 	local i
-	for ((i = 0; i < 1000; i++)); do
+	for ((i = 0; i < 3000; i++)); do
 		"$@" >/dev/null 2>&1 && return 0
 		sleep 0.02
 	done
@@ -65,11 +65,24 @@ ended() {
 	local status=0
 	eventually gone
 	wait "$pid" || status=$?
+	# It may be another's from here on.
+	pid=
 	[[ $status == "$1" ]] || {
 		echo "ended with $status, not $1; it said:" >&2
 		cat "$out" "$err" >&2
 		return 1
 	}
+}
+
+# hold CALL: what is put behind "${under[@]}" is held before its first call of this name on the table, and $held is there as long as it is to be.
+hold() {
+	local status=0
+	held=$BATS_TEST_TMPDIR/held
+	# There is none of the thread sanitizer's.
+	under=(env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" "${build_dir%-thread}/tests/crash/stepper" -d "$(realpath "$PINFS_DATASET")"
+		-c "$1" -n 1 -p "$held")
+	"${under[@]}" true || status=$?
+	[ "$status" -ne 77 ] || skip "processes cannot be traced here"
 }
 
 gone() {
