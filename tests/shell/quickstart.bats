@@ -98,7 +98,8 @@ version() {
 	# Refused without the mount, published with it, compacted; what the cleanup could not have, and the rows of the pin.
 	[[ $output == *'cannot be written by this version of Lance'*$'\nversion 10\n'*$'\nversion 12\n'* ]]
 	[[ $output == *'CompactionMetrics(fragments_removed='[1-9]*'failed_deletes: '[1-9]* ]]
-	[[ $output == *$'\tunlink\t_versions/'*$'\tEBUSY\t'*'pin:'* ]]
+	# Not what it shows of that: in which order files go is not Lance's to say.
+	[[ $(grep $'\tunlink\t_versions/' "$table/.pinfs/log") == *$'\tEBUSY\t'*'pin:'* ]]
 	[[ $output == *$'\n[1, 3, 4, 5, 6, 2, 7, 8, 101, 102]\n'* ]]
 	mountpoint -q "$table"
 	[[ $(ls "$table/.pinfs/pins") == '' ]]
