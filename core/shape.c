@@ -8,8 +8,8 @@
 /* No text of a manifest comes near. */
 #define TEXT_MAX ((size_t)64 * 1024 * 1024)
 
-/* NUMBERS: one, or many packed. */
-enum kind { NUMBER, NUMBERS, BYTES, TEXT, MESSAGE };
+/* NUMBERS: one, or many packed. FOREIGN: what pinfs refuses tables for (flags.h). */
+enum kind { NUMBER, NUMBERS, BYTES, TEXT, MESSAGE, FOREIGN };
 
 struct part {
 	uint32_t number;
@@ -38,18 +38,27 @@ static const struct part map_parts[] = {
 };
 static const struct pf_shape text_map = SHAPE(text_map_parts), map = SHAPE(map_parts);
 
+static const struct part dictionary_parts[] = {
+	{ 1, NUMBER, NULL },
+	{ 2, NUMBER, NULL },
+};
+static const struct pf_shape dictionary = SHAPE(dictionary_parts);
+
 static const struct part column_parts[] = {
+	{ F(COLUMN, TYPE), NUMBER, NULL },
 	{ F(COLUMN, NAME), TEXT, NULL },
 	{ F(COLUMN, ID), NUMBER, NULL },
 	{ F(COLUMN, PARENT_ID), NUMBER, NULL },
 	{ F(COLUMN, LOGICAL_TYPE), TEXT, NULL },
 	{ F(COLUMN, NULLABLE), NUMBER, NULL },
 	{ F(COLUMN, ENCODING), NUMBER, NULL },
-	{ F(COLUMN, DICTIONARY), BYTES, NULL },
+	{ F(COLUMN, DICTIONARY), MESSAGE, &dictionary },
 	{ F(COLUMN, EXTENSION_NAME), TEXT, NULL },
 	{ F(COLUMN, METADATA), MESSAGE, &map },
 	{ F(COLUMN, PRIMARY_KEY), NUMBER, NULL },
 	{ F(COLUMN, PRIMARY_KEY_POSITION), NUMBER, NULL },
+	{ F(COLUMN, CLUSTERING_KEY), NUMBER, NULL },
+	{ F(COLUMN, CLUSTERING_KEY_POSITION), NUMBER, NULL },
 };
 static const struct pf_shape column = SHAPE(column_parts);
 
@@ -71,12 +80,34 @@ static const struct part deletion_parts[] = {
 };
 static const struct pf_shape deletion = SHAPE(deletion_parts);
 
+static const struct part coverage_parts[] = { { 1, BYTES, NULL } };
+static const struct pf_shape coverage = SHAPE(coverage_parts);
+
+static const struct part overlay_parts[] = {
+	{ F(DATA_OVERLAY_FILE, DATA_FILE), MESSAGE, &data_file },
+	{ F(DATA_OVERLAY_FILE, SHARED_OFFSET_BITMAP), BYTES, NULL },
+	{ F(DATA_OVERLAY_FILE, COMMITTED_VERSION), NUMBER, NULL },
+	{ F(DATA_OVERLAY_FILE, FIELD_COVERAGE), MESSAGE, &coverage },
+};
+static const struct pf_shape overlay = SHAPE(overlay_parts);
+
+/* That there is one says it all. */
+static const struct pf_shape in_column = { NULL, 0 };
+
 static const struct part fragment_parts[] = {
 	{ F(DATA_FRAGMENT, ID), NUMBER, NULL },
 	{ F(DATA_FRAGMENT, FILES), MESSAGE, &data_file },
 	{ F(DATA_FRAGMENT, DELETION_FILE), MESSAGE, &deletion },
 	{ F(DATA_FRAGMENT, PHYSICAL_ROWS), NUMBER, NULL },
 	{ F(DATA_FRAGMENT, INLINE_ROW_IDS), BYTES, NULL },
+	{ F(DATA_FRAGMENT, INLINE_LAST_UPDATED_AT_VERSIONS), BYTES, NULL },
+	{ F(DATA_FRAGMENT, INLINE_CREATED_AT_VERSIONS), BYTES, NULL },
+	{ F(DATA_FRAGMENT, OVERLAYS), MESSAGE, &overlay },
+	{ F(DATA_FRAGMENT, COLUMN_ROW_IDS), MESSAGE, &in_column },
+	{ F(DATA_FRAGMENT, COLUMN_LAST_UPDATED_AT_VERSIONS), MESSAGE, &in_column },
+	{ F(DATA_FRAGMENT, COLUMN_CREATED_AT_VERSIONS), MESSAGE, &in_column },
+	{ F(DATA_FRAGMENT, CLUSTERING_ID), NUMBER, NULL },
+	{ F(DATA_FRAGMENT, METADATA), MESSAGE, &text_map },
 };
 const struct pf_shape pf_shape_fragment = SHAPE(fragment_parts);
 
@@ -108,6 +139,14 @@ static const struct part time_parts[] = {
 };
 static const struct pf_shape timestamp = SHAPE(time_parts);
 
+static const struct part clustering_parts[] = {
+	{ F(CLUSTERING, ID), NUMBER, NULL },
+	{ F(CLUSTERING, COLUMNS), NUMBERS, NULL },
+	{ F(CLUSTERING, PROVIDER), TEXT, NULL },
+	{ F(CLUSTERING, VERSION), NUMBER, NULL },
+};
+static const struct pf_shape clustering = SHAPE(clustering_parts);
+
 static const struct part manifest_parts[] = {
 	{ F(MANIFEST, FIELDS), MESSAGE, &column },
 	{ F(MANIFEST, VERSION), NUMBER, NULL },
@@ -127,6 +166,12 @@ static const struct part manifest_parts[] = {
 	{ F(MANIFEST, BASE_PATHS), MESSAGE, &base },
 	{ F(MANIFEST, TABLE_METADATA), MESSAGE, &text_map },
 	{ F(MANIFEST, BRANCH), TEXT, NULL },
+	{ F(MANIFEST, TRANSACTION_SECTION_21), NUMBER, NULL },
+	{ F(MANIFEST, FRAGMENT_TREE), FOREIGN, NULL },
+	{ F(MANIFEST, TRANSACTION_SECTION_23), NUMBER, NULL },
+	{ F(MANIFEST, MAX_ALLOCATED_FIELD_ID), NUMBER, NULL },
+	{ F(MANIFEST, CLUSTERING), MESSAGE, &clustering },
+	{ F(MANIFEST, MAX_CLUSTERING_ID), NUMBER, NULL },
 };
 static const struct pf_shape manifest = SHAPE(manifest_parts);
 
@@ -156,6 +201,9 @@ static const struct part index_parts[] = {
 	{ F(INDEX_METADATA, CREATED_AT), NUMBER, NULL },
 	{ F(INDEX_METADATA, BASE_ID), NUMBER, NULL },
 	{ F(INDEX_METADATA, FILES), MESSAGE, &index_file },
+	{ F(INDEX_METADATA, COVERING_FIELDS), NUMBERS, NULL },
+	{ F(INDEX_METADATA, CLUSTERING_ID), NUMBER, NULL },
+	{ F(INDEX_METADATA, METADATA), MESSAGE, &text_map },
 };
 static const struct pf_shape index_entry = SHAPE(index_parts);
 
@@ -195,6 +243,11 @@ static int check_numbers(struct pf_wire *w, const struct pf_field *f, struct pf_
 
 static int check_part(const struct part *p, struct pf_wire *w, const struct pf_field *f, struct pf_why *why)
 {
+	if (p->kind == FOREIGN)
+		return pf_why_set(
+			why, -EBADMSG,
+			"field %u at offset %llu is of tables that pinfs does not know, and no flag says that this is one",
+			f->number, (unsigned long long)f->start);
 	if (p->kind == NUMBER)
 		return pf_wire_expect(f, PF_WIRE_VARINT, why);
 	if (p->kind == NUMBERS && f->type == PF_WIRE_VARINT)
