@@ -16,7 +16,7 @@ import time
 import traceback
 
 import table
-from world import DONE, FAILED, LONG, USAGE, Lance, equal, mounted, must, new_id, new_table, overdue, pinctl, scratch
+from world import DONE, FAILED, LONG, USAGE, Lance, equal, mounted, must, new_id, new_table, overdue, pinctl, scratch, time_of_one
 
 PROCESSES = 8
 OPERATIONS, PINS = (200, 50) if LONG else (25, 12)
@@ -83,8 +83,8 @@ def told_by(done):
 class Process:
     """One of the processes: does its operations one after the other and keeps the answers."""
 
-    def __init__(self, number, at, mount, pins):
-        self.number, self.at, self.mount, self.pins = number, at, mount, pins
+    def __init__(self, number, at, mount, pins, usual):
+        self.number, self.at, self.mount, self.pins, self.usual = number, at, mount, pins, usual
         self.chance = random.Random(number)
         self.answers, self.requests = [], []
 
@@ -103,8 +103,8 @@ class Process:
         return self.answers
 
     def expiry(self):
-        """A time that nobody else asks for: some are due soon."""
-        seconds = self.chance.uniform(0.05, 1) if self.chance.random() < 0.5 else self.chance.uniform(7200, 14400)
+        """A time that nobody else asks for: some are due soon, which is after so many commits, however slow this machine is."""
+        seconds = self.chance.uniform(1, 20) * self.usual if self.chance.random() < 0.5 else self.chance.uniform(7200, 14400)
         ns = time.time_ns() + int(seconds * 10**9)
         return ns - ns % 10**5 + self.number * OPERATIONS + self.turn
 
@@ -151,8 +151,9 @@ class Process:
 
     def mount_renew(self, pin, asked):
         def write():
-            with open(os.path.join(self.mount.pins, pin), "w") as f:
-                f.write(text_of(asked.expires) + "\n")
+            # Unbuffered: what failed, a file of Python's writes once more when it is closed, and another may have registered the pin by then.
+            with open(os.path.join(self.mount.pins, pin), "wb", buffering=0) as f:
+                f.write(text_of(asked.expires).encode() + b"\n")
 
         self.on_mount("renew", pin, asked, write)
 
@@ -234,10 +235,10 @@ class Process:
         self.on_pinctl("expire", None, asked, ["expire", "--apply"], answer)
 
 
-def work(number, at, mount, pins, together, results):
+def work(number, at, mount, pins, usual, together, results):
     try:
         together.wait(60)
-        results.put((Process(number, at, mount, pins).run(), None))
+        results.put((Process(number, at, mount, pins, usual).run(), None))
     except Exception:
         results.put(([], traceback.format_exc()))
 
@@ -248,7 +249,7 @@ def record():
     fork = multiprocessing.get_context("fork")
     with scratch() as folder:
         at = new_table(folder)
-        pins = [new_id() for _ in range(PINS)]
+        usual, pins = time_of_one(at), [new_id() for _ in range(PINS)]
         # Some are due from the start, so that there is something to expire before and while others renew it.
         for pin in pins[: PINS // 3]:
             overdue(at, pin)
@@ -256,7 +257,8 @@ def record():
         with mounted(at, folder) as mount:
             results, together = fork.Queue(), fork.Barrier(PROCESSES)
             processes = [
-                fork.Process(target=work, args=(number, at, mount, pins, together, results), daemon=True) for number in range(PROCESSES)
+                fork.Process(target=work, args=(number, at, mount, pins, usual, together, results), daemon=True)
+                for number in range(PROCESSES)
             ]
             for process in processes:
                 process.start()
