@@ -25,24 +25,43 @@ static void count_lists(void *arg, struct pf_store *st, const char *op, const ch
 	*(unsigned *)arg += strcmp(op, "list") == 0 && strcmp(name, "_versions") == 0;
 }
 
+/* A step that takes so long is not trusted (branch.c): on a busy machine the scheduler may have cut it in two. */
+#define STEP_MAX_NS 20000000
+
+static bool may_be_cut(int64_t began)
+{
+	return pf_time_steady_ns() - began >= STEP_MAX_NS;
+}
+
+/* What is cut costs one list in this commit, and one in the next. */
+#define LISTS_OF_CUT 2
+
+/* Run one. *cut: how many were perhaps cut. */
+static void run_counted(struct world *w, struct pf_op op, unsigned *cut)
+{
+	int64_t began = pf_time_steady_ns();
+
+	run(w, op, 0);
+	*cut += may_be_cut(began);
+}
+
 /* Design, section 7: one scan at the start, never one a request. */
 static void test_own_commits(void **state)
 {
-	unsigned lists = 0;
+	unsigned lists = 0, cut = 0;
 	struct world w;
 
 	new_world(&w, &enabled);
 	pf_store_mem_set_hook(w.st, count_lists, &lists);
 	for (unsigned i = 1; i <= 30; i++) {
-		run(&w, op_register(i, 60), 0);
+		run_counted(&w, op_register(i, 60), &cut);
 		assert_int_equal(seen_by(w.b), 3 * i + 3);
-		run(&w, op_on(PF_OP_RENEW, i, 120), 0);
-		run(&w, op_on(PF_OP_RELEASE, i, 0), 0);
+		run_counted(&w, op_on(PF_OP_RENEW, i, 120), &cut);
+		run_counted(&w, op_on(PF_OP_RELEASE, i, 0), &cut);
 		assert_int_equal(seen_by(w.b), 3 * i + 5);
 	}
-	/* A step that the scheduler cut in two is not trusted, and costs one. */
-	if (lists > 20)
-		fail_msg("%u lists for 90 commits", lists);
+	if (lists > LISTS_OF_CUT * cut)
+		fail_msg("%u lists for 90 commits, of which %u took long", lists, cut);
 	heal(w.st);
 	assert_int_equal(head_version(&w), 95);
 	assert_whole(w.st, "", false);
@@ -52,19 +71,19 @@ static void test_own_commits(void **state)
 /* Two committers that take turns: each notices the other, by one list for each change. */
 static void test_two_committers(void **state)
 {
-	unsigned lists = 0;
+	unsigned lists = 0, cut = 0;
 	struct world w, other = { .like = &enabled };
 
 	new_world(&w, &enabled);
 	open_branch(&other, w.st, NULL, 0);
 	pf_store_mem_set_hook(w.st, count_lists, &lists);
 	for (unsigned i = 1; i <= 10; i++) {
-		run(&w, op_register(2 * i, 60), 0);
-		run(&other, op_register(2 * i + 1, 60), 0);
+		run_counted(&w, op_register(2 * i, 60), &cut);
+		run_counted(&other, op_register(2 * i + 1, 60), &cut);
 		assert_int_equal(seen_by(w.b), 5 + 2 * i);
 	}
 	heal(w.st);
-	assert_in_range(lists, 19, 40);
+	assert_in_range(lists, 19, 20 + LISTS_OF_CUT * cut);
 	assert_int_equal(head_version(&w), 25);
 	assert_whole(w.st, "", false);
 	pf_committer_free(other.c);
@@ -124,10 +143,14 @@ static void test_holes(void **state)
 
 		new_attempt(&w, &like);
 		pf_store_mem_set_hook(w.st, make_hole, &h);
+		int64_t began = pf_time_steady_ns();
 		int r = publish(&w, &m, &why);
+		/* What was cut tells less than it was to, and may leave it open what our version is: then that stays. */
+		bool open = r == -EINPROGRESS && may_be_cut(began + h.wait_ms * INT64_C(1000000));
 		heal(w.st);
 		pf_manifest_unref(m);
-		if (r != rows[i].want || exists(w.st, V6) != rows[i].kept || (h.done && seen_by(w.b) != h.to))
+		if ((r != rows[i].want && !open) || exists(w.st, V6) != (rows[i].kept || open) ||
+		    (h.done && seen_by(w.b) != h.to))
 			fail_msg("row %zu: %d (%s), head %d", i, r, why.text, (int)seen_by(w.b));
 		close_attempt(&w);
 	}
