@@ -267,17 +267,24 @@ static int make_durable(struct pf_attempt *a, struct pf_why *why)
 	return r < 0 ? unknown(why, a->version, a->uuid, strerror(-r)) : 0;
 }
 
+/* A look that comes later after the link was held up: a migration may have listed our name by then, and have begun to rename others. */
+#define AT_ONCE_NS 20000000
+
 /*
  * Make the name durable. A V1 name may meet Lance's migration to V2 names, which renames what it has listed; a table with both does not open.
- * If V2 names are there at once, it had listed the directory before: our name follows. Later, it may have listed ours, and it would fail if
- * it did not find it: it is left to its end. What it does in the time from its listing to its first rename cannot be seen, and is waited for.
+ * If V2 names are there at once, it had listed the directory before: our name follows. Later, or if we were held up, it may have listed ours, and it would fail
+ * if it did not find it: it is left to its end. What it does in the time from its listing to its first rename cannot be seen, and is waited for.
  */
 static int settle_name(struct pf_attempt *a, struct pf_why *why)
 {
 	int r = 0;
 
-	if (a->file_v2)
-		r = follow(a, pf_store_list(a->st, a->versions, is_v2, NULL), why);
+	if (a->file_v2) {
+		r = pf_store_list(a->st, a->versions, is_v2, NULL);
+		if (r > 0 && pf_time_steady_ns() - a->linking.began > AT_ONCE_NS)
+			r = 0;
+		r = follow(a, r, why);
+	}
 	if (r == 0)
 		r = make_durable(a, why);
 	if (r < 0 || !a->file_v2 || a->renamed)
@@ -304,8 +311,12 @@ static int still_on_line(struct pf_attempt *a, const struct sight *s, struct pf_
 		return pf_why_set(why, -EINPROGRESS,
 				  "others went on to version %" PRIu64 " while the file system's clock was set back",
 				  s->head->version);
-	/* Its writer may have removed the other name of a file that was not copied. */
-	bool no_time = a->renamed || a->extended;
+	/*
+	 * The file changed at the link for the last time, unless it got or lost a name since: by us, by the writer of one that was not copied, by a migration, or by
+	 * a copy of the table that is made of links.
+	 */
+	bool no_time = a->renamed || a->extended || (a->file_v2 && s->m->v2) ||
+		       s->m->st.ctime_ns > a->linking.dir.mtime_ns;
 	int r = on_line(a->b, s, no_time ? a->linking.dir.mtime_ns : s->m->st.ctime_ns, why);
 	if (r == 0 && no_time) /* it is not the time of the link, only one after it */
 		return pf_why_set(why, -EINPROGRESS, "others went on to version %" PRIu64 " while names were changed",

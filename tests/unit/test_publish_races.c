@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "attempt.h"
@@ -259,6 +260,105 @@ static void test_migration(void **state)
 	}
 }
 
+static void migrate_7(struct pf_store *st)
+{
+	migrate(st, 1, 7);
+}
+
+static void copy_by_links(struct pf_store *st)
+{
+	assert_int_equal(pf_store_mkdir(st, "copy"), 0);
+	assert_int_equal(pf_store_link(st, V6, "copy/6"), 0);
+}
+
+/* We were held up after the link: a migration had listed our name by then, and takes it along as the last. It must find it. */
+static void run_held(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	int *step = arg;
+
+	if (*step == 0 && strcmp(op, "list") == 0 && exists(st, "_versions/6.manifest")) {
+		*step = 1;
+		nanosleep(&(struct timespec){ .tv_nsec = 30000000 }, NULL);
+		migrate(st, 1, 5);
+	} else if (*step == 1 && strcmp(op, "stat") == 0 && strcmp(name, "_versions/6.manifest") == 0) {
+		*step = 2;
+		migrate(st, 6, 6);
+	}
+}
+
+static void test_migration_while_held(void **state)
+{
+	static const struct table_version like = { .v1 = true };
+	struct attempt w;
+	struct pf_manifest *m;
+	int step = 0;
+
+	new_attempt(&w, &like);
+	pf_store_mem_set_hook(w.st, run_held, &step);
+	w.p.watch_ms = 10000; /* it is over when our name is gone */
+	assert_int_equal(publish(&w, &m, NULL), 0);
+	heal(w.st);
+	assert_int_equal(step, 2);
+	assert_string_equal(m->name, V6);
+	pf_manifest_unref(m);
+	assert_whole(w.st, "", false);
+	close_attempt(&w);
+}
+
+/* Others have gone on, and a while after that the file of ours gets another name, as we are about to look back: changed after theirs was made, it is no less on the line. */
+struct late {
+	bool v1;
+	void (*act)(struct pf_store *st);
+	int step;
+};
+
+static void run_late(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct late *l = arg;
+	const struct table_version v5 = { .version = 5, .v1 = l->v1 }, v7 = { .version = 7, .v1 = l->v1 };
+	char name_5[TABLE_NAME_MAX], name_7[TABLE_NAME_MAX];
+
+	table_manifest_name(&v5, name_5);
+	table_manifest_name(&v7, name_7);
+	if (l->step == 0 && strcmp(op, "open") == 0 && strcmp(name, name_5) == 0) {
+		/* That nobody came between cannot be told any more. */
+		l->step = 1;
+		assert_int_equal(pf_store_mem_put(st, "_versions/.tmpothers", "", 0), 0);
+	} else if (l->step == 1 && strcmp(op, "sync_dir") == 0 && strcmp(name, "_versions") == 0) {
+		l->step = 2;
+		table_put(st, &v7);
+	} else if (l->step == 2 && strcmp(op, "open") == 0 && strcmp(name, name_7) == 0) {
+		l->step = 3;
+		pf_store_mem_set_clock(st, 1000000000);
+		l->act(st);
+	}
+}
+
+static void test_named_late(void **state)
+{
+	struct late rows[] = { { .v1 = true, .act = migrate_7 }, { .act = copy_by_links } };
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct table_version like = { .v1 = rows[i].v1 };
+		struct pf_why why = PF_WHY_INIT;
+		struct pf_manifest *m = NULL;
+		struct attempt w;
+		uint64_t at;
+
+		new_attempt(&w, &like);
+		pf_store_mem_set_hook(w.st, run_late, &rows[i]);
+		int r = publish(&w, &m, &why);
+		heal(w.st);
+		assert_int_equal(rows[i].step, 3);
+		if (r != 0)
+			fail_msg("row %zu: %d, %s", i, r, why.text);
+		pf_manifest_unref(m);
+		assert_int_equal(count_landed(w.st, UUID, &at), 1);
+		assert_true(exists(w.st, V6) && exists(w.st, TXN_6));
+		close_attempt(&w);
+	}
+}
+
 /*
  * What storage does.
  */
@@ -485,6 +585,8 @@ int main(void)
 		cmocka_unit_test(test_wide_gap),
 		cmocka_unit_test(test_passed_at_once),
 		cmocka_unit_test(test_migration),
+		cmocka_unit_test(test_named_late),
+		cmocka_unit_test(test_migration_while_held),
 		cmocka_unit_test(test_link_that_landed),
 		cmocka_unit_test(test_link_that_failed),
 		cmocka_unit_test(test_sync_fails),
