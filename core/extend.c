@@ -64,7 +64,7 @@ static int add_fields(struct pf_reader *r, const struct pf_manifest *base, uint3
 		      struct pf_buf *tail)
 {
 	struct pf_mem_reader mem;
-	struct pf_run run;
+	struct pf_run run = { 0 };
 	size_t n = find_runs(base, number, &run);
 
 	if (n == 0)

@@ -41,6 +41,8 @@ struct fs_gateway {
  *   -EOPNOTSUPP  one of the table's folders is a link: what is in it would be reached without us
  */
 int fs_gateway_init(struct fs *fs, struct pf_why *why);
+/* It is mounted, and nothing was asked of it yet. */
+void fs_gateway_mounted(const char *mountpoint);
 void fs_gateway_release(struct fs *fs);
 
 extern const struct fuse_lowlevel_ops fs_gateway_ops;

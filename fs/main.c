@@ -226,6 +226,8 @@ static int loop(struct fs *fs, struct fuse_session *se, const char *mountpoint)
 
 	if (config && fuse_set_signal_handlers(se) == 0) {
 		if (fuse_session_mount(se, mountpoint) == 0) {
+			if (fs->gateway.on)
+				fs_gateway_mounted(mountpoint);
 			fuse_loop_cfg_set_max_threads(config, THREADS_MAX);
 			fuse_loop_cfg_set_idle_threads(config, THREADS_IDLE);
 			r = fuse_session_loop_mt(se, config);

@@ -36,6 +36,15 @@ bytes_that_differ() {
 	cmp "$TABLE/_versions/$V7" "$DIR/before/_versions/$V7"
 }
 
+@test "the kernel reads ahead of a client by 512 KiB" {
+	open_gateway
+	local said
+	said=/sys/class/bdi/$(stat -c %Hd:%Ld "$TABLE")/read_ahead_kb
+	[[ -w $said ]] || skip 'the kernel cannot be told here'
+	same "$(cat "$said")" 512
+	stop
+}
+
 @test "without bit 19 nothing is changed and nothing is refused" {
 	rm -rf "$TABLE"
 	copy_table
