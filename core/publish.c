@@ -190,13 +190,13 @@ static int put_in_place(struct pf_attempt *a, struct pf_why *why)
 	if (link == -EEXIST && (r == -ENOENT || r == -EBADMSG || r == -EOPNOTSUPP))
 		return lost(a, why);
 	/*
-	 * A call that failed and left nothing may still be on its way on a network file system. Without the name it links from it can
-	 * arrive no more, so what is not there after that never will be.
+	 * A call that failed and left nothing may still be on its way on a network file system. Without the name it links from, whoever
+	 * removed that, it can arrive no more, so what is not there after that never will be.
 	 */
 	if (link != -EEXIST && r == -ENOENT) {
 		r = pf_store_unlink(a->st, a->staged);
 		a->renamed = true;
-		if (r == 0)
+		if (r == 0 || r == -ENOENT)
 			r = find(a->b, a->version, uuid, &again, &inner);
 		if (r > 0)
 			return 0;
@@ -312,12 +312,14 @@ static int still_on_line(struct pf_attempt *a, const struct sight *s, struct pf_
 				  "others went on to version %" PRIu64 " while the file system's clock was set back",
 				  s->head->version);
 	/*
-	 * The file changed at the link for the last time, unless it got or lost a name since: by us, by the writer of one that was not copied, by a migration, or by
-	 * a copy of the table that is made of links.
+	 * Neither time is before the link. It is that of the link if both the file and the directory, as we saw it after, changed then for the last time. Not if the
+	 * file got or lost a name since: by us, by the writer of one that was not copied, by a migration, or by a copy of the table that is made of links; nor if we
+	 * were held up before we saw the directory, and others changed it.
 	 */
-	bool no_time = a->renamed || a->extended || (a->file_v2 && s->m->v2) ||
-		       s->m->st.ctime_ns > a->linking.dir.mtime_ns;
-	int r = on_line(a->b, s, no_time ? a->linking.dir.mtime_ns : s->m->st.ctime_ns, why);
+	int64_t changed = s->m->st.ctime_ns, seen = a->linking.dir.mtime_ns;
+	bool no_time = a->renamed || a->extended || (a->file_v2 && s->m->v2) || changed > seen ||
+		       seen - changed > AT_ONCE_NS;
+	int r = on_line(a->b, s, changed < seen ? changed : seen, why);
 	if (r == 0 && no_time) /* it is not the time of the link, only one after it */
 		return pf_why_set(why, -EINPROGRESS, "others went on to version %" PRIu64 " while names were changed",
 				  s->head->version);

@@ -179,8 +179,9 @@ static int entry_add(struct pf_ramfs *fs, const char *name, struct pf_inode *ino
 	struct pf_ramfs_entry *e = fs->entries + place_of(fs, hash);
 	memmove(e + 1, e, (size_t)(fs->entries + fs->n++ - e) * sizeof(*e));
 	*e = (struct pf_ramfs_entry){ .hash = hash, .name = copy, .inode = pf_inode_ref(ino) };
-	ino->st.ctime_ns = fs->clock_ns += PF_RAMFS_TICK_NS;
+	/* One change of both, as on a disk. */
 	changed(fs, dir);
+	ino->st.ctime_ns = fs->clock_ns;
 	return 0;
 }
 

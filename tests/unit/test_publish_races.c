@@ -359,6 +359,39 @@ static void test_named_late(void **state)
 	}
 }
 
+/* The same while we are held up between the link and the look at the directory, which others go on changing: the link was the last change of neither. */
+static void run_before_the_look(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	bool *done = arg;
+
+	if (*done || strcmp(op, "stat") != 0 || strcmp(name, "_versions") != 0 || !exists(st, V6))
+		return;
+	*done = true;
+	others_commit(st, 7);
+	pf_store_mem_set_clock(st, 1000000000);
+	copy_by_links(st);
+	pf_store_mem_set_clock(st, 1000000000);
+	assert_int_equal(pf_store_mem_put(st, "_versions/.tmpothers", "", 0), 0);
+}
+
+static void test_named_before_the_look(void **state)
+{
+	static const struct table_version like = { 0 };
+	struct pf_manifest *m;
+	struct attempt w;
+	bool done = false;
+	uint64_t at;
+
+	new_attempt(&w, &like);
+	pf_store_mem_set_hook(w.st, run_before_the_look, &done);
+	assert_int_equal(publish(&w, &m, NULL), -EINPROGRESS);
+	heal(w.st);
+	assert_true(done);
+	assert_int_equal(count_landed(w.st, UUID, &at), 1);
+	assert_true(exists(w.st, V6) && exists(w.st, TXN_6));
+	close_attempt(&w);
+}
+
 /*
  * What storage does.
  */
@@ -409,6 +442,39 @@ static void test_link_that_failed(void **state)
 		assert_whole(w.st, "", false);
 		close_attempt(&w);
 	}
+}
+
+/* link(2) reports an error, is not there yet, and arrives; the name it linked from is gone before we remove it. */
+static void run_delayed_link(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	int *step = arg;
+
+	if (*step == 0 && strcmp(op, "link") == 0 && strcmp(name, V6) == 0) {
+		*step = 1;
+		pf_store_mem_fault(st, 1, PF_FAULT_BEFORE, -EIO, false);
+	} else if (*step == 1 && strcmp(op, "unlink") == 0 && strncmp(name, "_versions/.tmp", 14) == 0) {
+		*step = 2;
+		assert_int_equal(pf_store_link(st, name, V6), 0);
+		assert_int_equal(pf_store_unlink(st, name), 0);
+	}
+}
+
+static void test_link_that_arrives_late(void **state)
+{
+	static const struct table_version like = { 0 };
+	struct attempt w;
+	struct pf_manifest *m;
+	int step = 0;
+
+	new_attempt(&w, &like);
+	pf_store_mem_set_hook(w.st, run_delayed_link, &step);
+	assert_int_equal(publish(&w, &m, NULL), 0);
+	heal(w.st);
+	assert_int_equal(step, 2);
+	pf_manifest_unref(m);
+	assert_true(exists(w.st, TXN_6));
+	assert_whole(w.st, "", false);
+	close_attempt(&w);
 }
 
 /* A11: the manifest is in place and cannot be made durable. */
@@ -586,9 +652,11 @@ int main(void)
 		cmocka_unit_test(test_passed_at_once),
 		cmocka_unit_test(test_migration),
 		cmocka_unit_test(test_named_late),
+		cmocka_unit_test(test_named_before_the_look),
 		cmocka_unit_test(test_migration_while_held),
 		cmocka_unit_test(test_link_that_landed),
 		cmocka_unit_test(test_link_that_failed),
+		cmocka_unit_test(test_link_that_arrives_late),
 		cmocka_unit_test(test_sync_fails),
 		cmocka_unit_test(test_settle),
 		cmocka_unit_test(test_hint_is_only_a_hint),
