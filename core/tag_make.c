@@ -94,12 +94,37 @@ static int look(struct pf_branch *b, const char *name, uint64_t version, struct 
 			  t.version, t.branch ? t.branch : "main");
 }
 
+/* What was tagged is still there: whoever removes it from now on sees the tag first. Else the tag goes again. */
+static int check_source(struct pf_branch *b, const char *id, const struct pf_tag_text *t, struct pf_why *why)
+{
+	_cleanup_(pf_freep) char *file = file_of(t->name);
+	char now[PF_BRANCH_ID_TEXT];
+	struct pf_why inner = PF_WHY_INIT;
+	struct pf_stat found;
+
+	int r = pf_branch_id(b, now, &inner);
+	if (r == 0 && strcmp(now, id) != 0)
+		r = pf_why_set(&inner, -ENOENT, "the branch %s was deleted meanwhile, and made again", t->branch);
+	if (r == 0)
+		r = pf_branch_stat(b, t->version, &found, &inner);
+	if (r == 0)
+		return 0;
+	int gone = file ? pf_ref_remove(pf_branch_store(b), TAGS, file) : -ENOMEM;
+	if (gone < 0 && gone != -ENOENT)
+		return pf_why_set(why, -EINPROGRESS, "the tag %s was made, and may be of no use: %s", t->name,
+				  inner.text);
+	return pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
+}
+
 int pf_tag_create(struct pf_branch *b, const char *name, uint64_t version, struct pf_time now, struct pf_why *why)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
 	struct pf_why inner = PF_WHY_INIT;
+	char id[PF_BRANCH_ID_TEXT];
 
 	int r = pf_tag_name_check(name, why);
+	if (r == 0)
+		r = pf_branch_id(b, id, why);
 	if (r == 0)
 		r = pf_branch_version(b, version, &m, why);
 	if (r < 0)
@@ -107,12 +132,12 @@ int pf_tag_create(struct pf_branch *b, const char *name, uint64_t version, struc
 	const struct pf_tag_text t = { name, pf_branch_name(b), version, m->st.size, now, "{}" };
 	int put = pf_tag_put(pf_branch_store(b), &t);
 	if (put == 0)
-		return 0;
+		return check_source(b, id, &t, why);
 	r = look(b, name, version, now, &inner);
 	if (r == -EEXIST || (put == -EEXIST && r < 0))
 		return pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
 	if (r > 0 && pf_store_sync_dir(pf_branch_store(b), TAGS) == 0)
-		return 0;
+		return check_source(b, id, &t, why);
 	if (r == 0 && put != -EEXIST)
 		return pf_why_set(why, put, "cannot make the tag %s: %s", name, strerror(-put));
 	/* It was there, and is gone again. */

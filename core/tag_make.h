@@ -16,9 +16,9 @@ int pf_tag_name_check(const char *name, struct pf_why *why);
 /*
  * Tag a version of `b`.
  *   -EINVAL       the name
- *   -ENOENT       no such version
+ *   -ENOENT       no such version, or it was removed meanwhile
  *   -EEXIST       there is a tag of this name; the sentence says on what
- *   -EINPROGRESS  storage failed, and whether the tag is there cannot be read
+ *   -EINPROGRESS  storage failed, and whether the tag is there cannot be read, or it could not be removed again
  *   -EBADMSG ...  of pf_branch_version; storage's error: it is not there
  */
 int pf_tag_create(struct pf_branch *b, const char *name, uint64_t version, struct pf_time now, struct pf_why *why);

@@ -126,6 +126,46 @@ static void guards_are_not_made_by_hand(void **state)
 	assert_int_equal(pf_tag_name_check("pinfs-notes", NULL), 0);
 }
 
+/* A cleanup or a deletion looked for tags before ours was there. */
+struct remover {
+	const char *file;
+	bool done;
+};
+
+static void removes(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct remover *r = arg;
+
+	if (r->done || strcmp(op, "link") != 0 || strcmp(name, TAG) != 0)
+		return;
+	r->done = true;
+	assert_int_equal(pf_store_mem_del(st, r->file), 0);
+}
+
+static void a_version_that_goes_meanwhile(void **state)
+{
+	struct remover version = { .file = "_versions/18446744073709551613.manifest" },
+		       ref = { .file = "_refs/branches/x.json" };
+	struct pf_store *st = table_new(3, &(struct table_version){ 0 });
+	struct pf_branch *b = branch(st, NULL);
+
+	pf_store_mem_set_hook(st, removes, &version);
+	assert_int_equal(pf_tag_create(b, "v1.0", 2, now, NULL), -ENOENT);
+	assert_true(version.done);
+	assert_false(there(st, TAG));
+	pf_branch_free(b);
+
+	table_put(st, &(struct table_version){ .version = 2, .dir = "tree/x/", .branch = "x" });
+	table_put_branch(st, "x", 2, "0123456789abcdef0123456789abcdef");
+	b = branch(st, "x");
+	pf_store_mem_set_hook(st, removes, &ref);
+	assert_int_equal(pf_tag_create(b, "v1.0", 2, now, NULL), -ENOENT);
+	assert_true(ref.done);
+	assert_false(there(st, TAG));
+	pf_branch_free(b);
+	pf_store_free(st);
+}
+
 /* Whichever call fails, before or after its effect: success means that it is there, failure that it is not, and unknown either. Nothing else is left. */
 static void every_call_fails_once(void **state)
 {
@@ -180,6 +220,7 @@ int main(void)
 		cmocka_unit_test(one_name_one_tag),
 		cmocka_unit_test(rules_of_names),
 		cmocka_unit_test(guards_are_not_made_by_hand),
+		cmocka_unit_test(a_version_that_goes_meanwhile),
 		cmocka_unit_test(every_call_fails_once),
 		cmocka_unit_test(an_interrupted_removal_counts),
 	};
