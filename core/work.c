@@ -144,7 +144,9 @@ static int open_restored(struct run *x, struct pf_why *why)
 {
 	const struct pf_operation *o = x->operation;
 
-	if (o->number != LANCE__TRANSACTION__OPERATION__RESTORE || x->restored)
+	/* Anew for each attempt: a migration may have renamed it, or a cleanup removed it. */
+	pf_manifest_unref(STEAL(x->restored));
+	if (o->number != LANCE__TRANSACTION__OPERATION__RESTORE)
 		return 0;
 	int r = pf_branch_version(x->b, o->version, &x->restored, why);
 	if (r == -ENOENT)

@@ -14,6 +14,7 @@
 
 #define UUID  "12345678-1111-4222-8333-444444444444"
 #define TXN   "_transactions/5-" UUID ".txn"
+#define V2    "_versions/18446744073709551613.manifest"
 #define PLAIN 0 /* flags of the head */
 
 /* Versions 1 to 5 with columns a, b, c, fragments 1 to 3 of 10 rows, and a pin. */
@@ -336,6 +337,28 @@ static void restore_of_what_is_gone(void **state)
 	close_world(&w);
 }
 
+/* Removed between two looks: no other writer was faster. */
+static void removes_2(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	unsigned *opened = arg;
+
+	if (strcmp(op, "open") == 0 && strcmp(name, V2) == 0 && ++*opened == 2)
+		assert_int_equal(pf_store_mem_del(st, V2), 0);
+}
+
+static void restore_of_what_goes_meanwhile(void **state)
+{
+	unsigned opened = 0;
+	struct world w;
+
+	new_table_of(&w, PLAIN);
+	pf_store_mem_set_hook(w.st, removes_2, &opened);
+	want_refusal(&w, "Restore 2", -EINVAL, "version 2, which is not there");
+	assert_true(opened >= 2);
+	heal(w.st);
+	close_world(&w);
+}
+
 /* Storage fails at each call in turn: it is committed once, or not at all; what is said is true; and doing it again ends well. */
 static bool fail_call(unsigned n, enum pf_fault kind, int err, bool forever)
 {
@@ -417,6 +440,7 @@ int main(void)
 		cmocka_unit_test(the_callers_file_is_left_alone),
 		cmocka_unit_test(restore),
 		cmocka_unit_test(restore_of_what_is_gone),
+		cmocka_unit_test(restore_of_what_goes_meanwhile),
 		cmocka_unit_test(every_call_may_fail),
 		cmocka_unit_test(a_dry_run_writes_nothing),
 	};
