@@ -19,6 +19,7 @@ struct work {
 	char uuid[PF_UUID_TEXT];
 	unsigned published; /* attempts that came that far */
 	struct pf_manifest *head;
+	char branch_id[PF_BRANCH_ID_TEXT]; /* register: of the branch that the head is of; "" on main */
 	struct pf_time now;
 	struct pf_pins pins;	 /* the list as it is to be */
 	struct pf_pins elements; /* of the transaction: the pins that were changed so far */
@@ -142,13 +143,12 @@ static int apply_job(struct work *w, struct pf_head_facts *facts, struct pf_job 
 static int judge(struct work *w, struct pf_why *why)
 {
 	const struct pf_batch *batch = w->batch;
-	char branch_id[PF_BRANCH_ID_TEXT] = "";
 	int changes = 0;
 
 	work_reset(w);
 	int r = pf_branch_head(batch->branch, &w->head, why);
 	if (r == 0 && w->kind == PF_OP_REGISTER)
-		r = pf_branch_id(batch->branch, branch_id, why);
+		r = pf_branch_id(batch->branch, w->branch_id, why);
 	if (r == 0)
 		r = identify(w, why);
 	if (r == 0)
@@ -159,7 +159,7 @@ static int judge(struct work *w, struct pf_why *why)
 	w->now = batch->options->clock(batch->options->clock_arg);
 	struct pf_head_facts facts = {
 		.branch = pf_branch_name(batch->branch),
-		.branch_id = branch_id,
+		.branch_id = w->branch_id,
 		.version = w->head->version,
 		.txn_uuid = batch->identity->uuid,
 		.txn_error = batch->identity->err ? batch->identity->why.text : NULL,
@@ -261,6 +261,43 @@ static void add_advice(const struct work *w)
 	}
 }
 
+/*
+ * Whoever deletes a branch looks for pins after its ref is gone, and may have done so before the new ones were there. 0 if the branch is still the one that they
+ * were made on.
+ */
+static int check_branch(const struct work *w, const struct pf_manifest *m, struct pf_why *why)
+{
+	struct pf_branch *b = w->batch->branch;
+	struct pf_why inner = PF_WHY_INIT;
+	char id[PF_BRANCH_ID_TEXT];
+
+	if (w->kind != PF_OP_REGISTER)
+		return 0;
+	int r = pf_branch_id(b, id, &inner);
+	if (r == 0 && strcmp(id, w->branch_id) == 0)
+		return 0;
+	return pf_why_set(why, -EINPROGRESS,
+			  "version %" PRIu64
+			  " was committed, but whether the branch %s is still there is not known: %s",
+			  m->version, pf_branch_name(b), r < 0 ? inner.text : "it was deleted and made anew meanwhile");
+}
+
+/* Answers that need no commit rest on a head that others committed, perhaps in a process that ended before it had made it durable. */
+static int check_answers(struct work *w, struct pf_why *why)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < w->batch->n; i++) {
+		struct pf_job *j = &w->batch->jobs[i];
+		j->follows = j->answer->err == 0;
+		any |= j->follows;
+	}
+	int r = any ? pf_branch_sync(w->batch->branch) : 0;
+	return r < 0 ? pf_why_set(why, -EINPROGRESS, "version %" PRIu64 ", the head, may not be durable: %s",
+				  w->head->version, strerror(-r))
+		     : 0;
+}
+
 static void succeed(const struct work *w, const struct pf_manifest *m)
 {
 	for (size_t i = 0; i < w->batch->n; i++) {
@@ -280,17 +317,24 @@ static int attempt(struct work *w, unsigned lost)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
 	struct pf_why why = PF_WHY_INIT;
+	uint64_t version = 0;
 	bool all = false;
 
 	int r = judge(w, &why);
-	if (r == 0)
-		return 0;
-	if (r < 0) {
+	if (r == 0) {
+		version = w->head->version;
+		r = check_answers(w, &why);
+		if (r == 0)
+			return 0;
+	} else if (r < 0) {
 		all = true;
 	} else {
+		version = w->head->version + 1;
 		r = publish(w, &m, &why);
 		if (r == -EINPROGRESS)
-			r = pf_settle(w->batch->branch, w->head->version + 1, w->head->version, w->uuid, &m);
+			r = pf_settle(w->batch->branch, version, w->head->version, w->uuid, &m);
+		if (r == 0)
+			r = check_branch(w, m, &why);
 		if (r == 0) {
 			succeed(w, m);
 			return 0;
@@ -304,7 +348,7 @@ static int attempt(struct work *w, unsigned lost)
 		fail_jobs(w, all, -EAGAIN, 0, &why);
 		return r;
 	}
-	fail_jobs(w, all, r, r == -EINPROGRESS ? w->head->version + 1 : 0, &why);
+	fail_jobs(w, all, r, r == -EINPROGRESS ? version : 0, &why);
 	if (r == -EINPROGRESS)
 		add_advice(w);
 	return 0;

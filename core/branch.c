@@ -358,6 +358,13 @@ bool pf_branch_step_end(struct pf_branch *b, struct pf_branch_step *s, uint64_t 
 	return known;
 }
 
+int pf_branch_sync(struct pf_branch *b)
+{
+	int r = pf_store_sync_dir(b->st, b->versions);
+
+	return r == -EROFS ? 0 : r; /* nobody commits there */
+}
+
 static int no_version(const struct pf_branch *b, uint64_t version, struct pf_why *why)
 {
 	return pf_why_set(why, -ENOENT, "no version %" PRIu64 " in %s/", version, b->versions);

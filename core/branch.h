@@ -67,6 +67,11 @@ void pf_branch_step_begin(struct pf_branch *b, struct pf_branch_step *s);
  */
 bool pf_branch_step_end(struct pf_branch *b, struct pf_branch_step *s, uint64_t made);
 
+/*
+ * Make durable what names _versions/ has now: for whoever answers by a version that somebody else committed, who may have ended before that. 0, or storage's error.
+ */
+int pf_branch_sync(struct pf_branch *b);
+
 /* The file of its manifest (either scheme), unopened. Nothing can be read of it but that it is there, and since when. -ENOENT if it is not there. */
 int pf_branch_stat(struct pf_branch *b, uint64_t version, struct pf_stat *out, struct pf_why *why);
 

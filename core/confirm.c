@@ -50,6 +50,9 @@ int pf_confirm(struct pf_branch *b, const struct pf_uuid *id, const struct pf_re
 		c.held = !request || (pf_request_check_branch(request, name, c.branch_id, why) == 0 &&
 				      pf_request_compare(request, p, why) == 0);
 	}
+	r = c.held ? pf_branch_sync(b) : 0;
+	if (r < 0)
+		return cannot_tell(why, strerror(-r));
 	if (c.held) {
 		pf_time_format(p->expires_at, until);
 		pf_why_set(why, 0, "pin %s holds versions from %" PRIu64 " to %" PRIu64 ", the head, until %s", text,

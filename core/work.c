@@ -134,9 +134,15 @@ static int check_all(struct run *x, struct pf_why *why)
 	x->out->checked = x->checked - since;
 	if (r == 1)
 		r = pf_publish_followed(x->b, x->head, x->checked, why);
-	if (r == 1)
-		x->out->version = x->checked;
-	return r;
+	if (r != 1)
+		return r;
+	x->out->version = x->checked;
+	/* By a process that may have ended before. */
+	r = pf_branch_sync(x->b);
+	return r < 0 ? pf_why_set(why, -EINPROGRESS,
+				  "it was committed as version %" PRIu64 ", which may not be durable: %s", x->checked,
+				  strerror(-r))
+		     : 1;
 }
 
 /* Restore starts from another version than the head. */

@@ -326,6 +326,70 @@ static void test_unknown_on_branch(void **state)
 	close_world(&w);
 }
 
+/* A deletion of the branch has looked for pins, after it removed the ref, and found none; or it is through, and the branch was made anew. */
+static void delete_branch(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	const char *again = arg;
+
+	if (strcmp(op, "link") != 0 || strncmp(name, "tree/x/_versions/", 17) != 0)
+		return;
+	if (again)
+		table_put_branch(st, "x", 5, again);
+	else
+		assert_int_equal(pf_store_mem_del(st, "_refs/branches/x.json"), 0);
+}
+
+static void test_branch_deleted_meanwhile(void **state)
+{
+	static const struct table_version first = {
+		.version = 5, .dir = "tree/x/", .branch = "x", .writer_flags = BIT_PINS
+	};
+	char *again[] = { NULL, (char[]){ "ffeeddccbbaa99887766554433221100" } };
+
+	for (size_t i = 0; i < ARRAY_LEN(again); i++) {
+		struct world w = { .like = &enabled };
+		struct pf_store *st = table_new(5, &enabled);
+
+		table_put(st, &first);
+		table_put_branch(st, "x", 5, "00112233445566778899aabbccddeeff");
+		open_branch(&w, st, "x", 0);
+		pf_store_mem_set_hook(st, delete_branch, again[i]);
+		struct pf_answer a = want(&w, op_register(1, 60), -EINPROGRESS);
+		assert_int_equal(a.version, 6);
+		assert_true(has(&a, "; to find out: pinctl -d /memory -b x confirm aa000100-"));
+		pf_answer_release(&a);
+		heal(st);
+		close_world(&w);
+	}
+}
+
+/* An answer that needs no commit is one only if what it rests on lasts: its writer may have ended before it saw to that. */
+static void test_no_commit_durable(void **state)
+{
+	struct trap t = { "sync_dir", "_versions", PF_FAULT_BEFORE, -EIO };
+	const struct pf_op ops[] = { op_register(1, 60), op_on(PF_OP_RENEW, 1, 30), op_on(PF_OP_RELEASE, 2, 0) };
+	struct world w;
+
+	new_world(&w, &enabled);
+	run(&w, op_register(1, 60), 0);
+	for (size_t i = 0; i < ARRAY_LEN(ops); i++) {
+		set_trap(w.st, &t);
+		struct pf_answer a = want(&w, ops[i], -EINPROGRESS);
+		assert_int_equal(a.version, 6);
+		assert_true(has(&a, "may not be durable"));
+		assert_true(has(&a, "; to find out: pinctl "));
+		pf_answer_release(&a);
+		heal(w.st);
+		run(&w, ops[i], 0);
+	}
+	/* A refusal needs nothing. */
+	set_trap(w.st, &t);
+	run(&w, op_on(PF_OP_RENEW, 2, 60), -ENOENT);
+	heal(w.st);
+	assert_int_equal(head_version(&w), 6);
+	close_world(&w);
+}
+
 /*
  * Every call of the store fails once, in every operation.
  */
@@ -420,6 +484,8 @@ int main(void)
 		cmocka_unit_test(test_unknown_settled),
 		cmocka_unit_test(test_interrupted),
 		cmocka_unit_test(test_unknown_on_branch),
+		cmocka_unit_test(test_branch_deleted_meanwhile),
+		cmocka_unit_test(test_no_commit_durable),
 		cmocka_unit_test(test_every_call_fails),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,7 @@ static void test_confirm(void **state)
 				   .source_txn = SOURCE_5 };
 	struct pf_op op = { .kind = PF_OP_REGISTER, .request = same };
 	struct others other = { .op = "stat", .name = "", .act = op_on(PF_OP_RELEASE, 1, 0) };
+	struct trap t = { "sync_dir", "_versions", PF_FAULT_BEFORE, -EIO };
 	struct pf_request q;
 	struct world w;
 
@@ -56,6 +57,12 @@ static void test_confirm(void **state)
 	q = same;
 	q.has_source = false;
 	confirm(&w, 1, &q, 0, true, "holds");
+
+	/* It is there, and whoever put it there could not make it last. */
+	set_trap(w.st, &t);
+	confirm(&w, 1, &same, -EINPROGRESS, false, "cannot be told");
+	confirm(&w, 2, NULL, 0, false, "has no pin");
+	heal(w.st);
 
 	/* Another process releases it, after our last look and before this one: the answer is of now. */
 	interfere(&w, &other);

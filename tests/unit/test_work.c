@@ -203,12 +203,17 @@ static void rewrites(void **state)
 
 static void once_is_once(void **state)
 {
+	struct trap t = { "sync_dir", "_versions", PF_FAULT_BEFORE, -EIO };
 	struct pf_work_result result;
 	struct world w;
 
 	new_table_of(&w, PLAIN);
 	want_commit(&w, "Append n0:f.lance", 6);
 	run(&w, op_register(1, 100), 0);
+	set_trap(w.st, &t);
+	assert_int_equal(commit(&w, "Append n0:f.lance", 5, &result, NULL), -EINPROGRESS);
+	assert_int_equal(result.version, 6);
+	heal(w.st);
 	assert_int_equal(commit(&w, "Append n0:f.lance", 5, &result, NULL), 0);
 	assert_true(result.already);
 	assert_int_equal(result.version, 6);
