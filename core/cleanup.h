@@ -26,8 +26,12 @@
 #include "lines.h"
 #include "lost.h"
 
-/* What the name of a manifest that was put aside begins with, in _versions/. */
-#define PF_CLEAN_LEFT ".tmp-removed-"
+/*
+ * What the name of a manifest that was put aside begins and ends with, in _versions/. Whatever else ends in "manifest" Lance takes for one when it tells the
+ * naming schemes apart: its migration to V2 names fails at it, halfway.
+ */
+#define PF_CLEAN_LEFT	  ".tmp-removed-"
+#define PF_CLEAN_LEFT_END ".aside"
 
 enum pf_clean_class {
 	PF_CLEAN_MANIFEST,

@@ -107,13 +107,15 @@ struct finding {
 static int see_entry(void *arg, const char *name, enum pf_entry_kind kind, const struct pf_stat *st)
 {
 	_cleanup_(pf_freep) char *below = NULL, *path = NULL, *as = NULL;
+	char was[PF_MANIFEST_NAME_MAX];
 	struct finding *f = arg;
-	const char *was;
+	bool v2;
 
 	if (asprintf(&below, "_versions/%s", name) < 0)
 		return below = NULL, -ENOMEM;
-	if (kind != PF_ENTRY_FILE || !pf_clean_is_left(below, &f->x->version, &was))
+	if (kind != PF_ENTRY_FILE || !pf_clean_is_left(below, &f->x->version, &v2))
 		return 0;
+	pf_manifest_name_format(f->x->version, v2, was);
 	if (asprintf(&path, "%s_versions/%s", f->x->dir, name) < 0)
 		return path = NULL, -ENOMEM;
 	if (asprintf(&as, "%s_versions/%s", f->x->dir, was) < 0)

@@ -39,8 +39,8 @@ enum pf_clean_class pf_clean_class_of(const char *path);
 /* Does a path below the branch's directory name the manifest of an attached version? 1 and *version, or 0. */
 int pf_clean_is_manifest(const char *path, uint64_t *version);
 
-/* The same of one that a run of ours renamed. `name`: what it was called in _versions/. */
-int pf_clean_is_left(const char *path, uint64_t *version, const char **name);
+/* The same of one that a run of ours renamed. `v2`: how it was called in _versions/. */
+int pf_clean_is_left(const char *path, uint64_t *version, bool *v2);
 
 /* When Lance stops looking: the rule of the listing, from the versions. `left_ns`: newest timestamp of versions whose removal is under way, INT64_MIN: none. */
 void pf_clean_cut(const struct pf_retention *r, const struct pf_survey *s, int64_t left_ns,

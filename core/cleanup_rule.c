@@ -1,5 +1,6 @@
 #include "cleanup_parts.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const class_names[PF_CLEAN_CLASSES] = {
@@ -101,7 +102,7 @@ static enum kind kind_of(const char *path)
 	if (is_staged(path))
 		return starts(path, "_blobs/") ? KIND_UNKNOWN : KIND_STAGED;
 	if (starts(path, "_versions/" PF_CLEAN_LEFT))
-		return pf_clean_is_left(path, &(uint64_t){ 0 }, &name) ? KIND_LEFT : KIND_VERSION_TEMP;
+		return pf_clean_is_left(path, &(uint64_t){ 0 }, &(bool){ 0 }) ? KIND_LEFT : KIND_VERSION_TEMP;
 	if (starts(path, "_versions/.tmp"))
 		return KIND_VERSION_TEMP;
 	if (starts(path, "_transactions/"))
@@ -165,15 +166,16 @@ int pf_clean_is_manifest(const char *path, uint64_t *version)
 	return starts(path, "_versions/") && !strchr(name, '/') ? pf_manifest_name_parse(name, version, &v2) : 0;
 }
 
-int pf_clean_is_left(const char *path, uint64_t *version, const char **name)
+int pf_clean_is_left(const char *path, uint64_t *version, bool *v2)
 {
-	const char *was = path + strlen("_versions/" PF_CLEAN_LEFT);
-	bool v2;
+	size_t n = strlen(path), around = strlen("_versions/" PF_CLEAN_LEFT PF_CLEAN_LEFT_END);
+	char was[PF_MANIFEST_NAME_MAX];
 
-	if (!starts(path, "_versions/" PF_CLEAN_LEFT) || !pf_manifest_name_parse(was, version, &v2))
+	if (!starts(path, "_versions/" PF_CLEAN_LEFT) || !ends(path, PF_CLEAN_LEFT_END) || n < around ||
+	    n - around >= sizeof(was))
 		return 0;
-	*name = was;
-	return 1;
+	snprintf(was, sizeof(was), "%.*s", (int)(n - around), path + strlen("_versions/" PF_CLEAN_LEFT));
+	return pf_manifest_name_parse(was, version, v2);
 }
 
 /* Does Lance look at a file of this kind and age at all? */

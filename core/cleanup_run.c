@@ -32,7 +32,7 @@ static int names_of(const struct pf_cleanup *c, const struct pf_going *g, char *
 	pf_manifest_name_format(g->version, g->v2, base);
 	if (asprintf(name, "%s_versions/%s", c->dir, base) < 0)
 		return *name = NULL, -ENOMEM;
-	if (asprintf(hidden, "%s_versions/" PF_CLEAN_LEFT "%s", c->dir, base) < 0)
+	if (asprintf(hidden, "%s_versions/" PF_CLEAN_LEFT "%s" PF_CLEAN_LEFT_END, c->dir, base) < 0)
 		return *hidden = NULL, -ENOMEM;
 	return 0;
 }

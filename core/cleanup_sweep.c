@@ -94,8 +94,7 @@ int pf_clean_add_victim(struct pf_cleanup *c, const struct pf_clean_file *f)
 				 .fate = f->fate };
 	if (!v->path)
 		return -ENOMEM;
-	const char *name;
-	v->left = pf_clean_is_left(f->path + strlen(c->dir), &v->first, &name);
+	v->left = pf_clean_is_left(f->path + strlen(c->dir), &v->first, &(bool){ 0 });
 	if (v->left)
 		v->last = v->first;
 	c->n++;

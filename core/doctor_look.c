@@ -111,10 +111,9 @@ static void looking_release(struct looking *k)
 static enum pf_loose kind_of(const char *below, const struct pf_clean_verdict *v)
 {
 	const char *slash = strrchr(below, '/');
-	const char *name = slash ? slash + 1 : below, *was;
-	uint64_t version;
+	const char *name = slash ? slash + 1 : below;
 
-	if (pf_clean_is_left(below, &version, &was))
+	if (pf_clean_is_left(below, &(uint64_t){ 0 }, &(bool){ 0 }))
 		return PF_LOOSE_UNDONE;
 	if (v->fate == PF_GOES_LEAK)
 		return PF_LOOSE_LEAK;

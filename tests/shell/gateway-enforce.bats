@@ -107,9 +107,9 @@ still() {
 }
 
 @test "the manifest that a cleanup put aside stays until that cleanup is ended" {
-	mv "$TABLE/_versions/18446744073709551614.manifest" "$TABLE/_versions/.tmp-removed-18446744073709551614.manifest"
+	mv "$TABLE/_versions/18446744073709551614.manifest" "$TABLE/_versions/.tmp-removed-18446744073709551614.manifest.aside"
 	open_gateway
-	local f=$TABLE/_versions/.tmp-removed-18446744073709551614.manifest
+	local f=$TABLE/_versions/.tmp-removed-18446744073709551614.manifest.aside
 	no EBUSY 'pinctl cleanup' unlink "$f"
 	no EBUSY 'pinctl cleanup' rename "$f" "$TABLE/_versions/x"
 	no EBUSY 'pinctl cleanup' write_open "$f"

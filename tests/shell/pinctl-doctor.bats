@@ -252,12 +252,12 @@ helps() {
 	use_aged history
 	local file
 	file=$(manifest_of 2)
-	mv "$file" "${file%/*}/.tmp-removed-${file##*/}"
+	mv "$file" "${file%/*}/.tmp-removed-${file##*/}.aside"
 	got 0 doctor
 	says advice interrupted "a cleanup was interrupted, or is at work: 1 versions are half removed"
 	only interrupted
 	helps interrupted
-	[ ! -e "${file%/*}/.tmp-removed-${file##*/}" ]
+	[ ! -e "${file%/*}/.tmp-removed-${file##*/}.aside" ]
 }
 
 @test "flags, and what other writers would do" {

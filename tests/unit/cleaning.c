@@ -192,6 +192,6 @@ void cleaning_hide(struct pf_store *st, uint64_t version)
 
 	pf_manifest_name_format(version, true, base);
 	snprintf(from, sizeof(from), "_versions/%s", base);
-	snprintf(to, sizeof(to), "_versions/.tmp-removed-%s", base);
+	snprintf(to, sizeof(to), "_versions/.tmp-removed-%s.aside", base);
 	assert_int_equal(pf_store_rename(st, from, to), 0);
 }

@@ -379,7 +379,7 @@ static void what_another_cleaner_has_in_hand_is_left_to_it(void **state)
 	cleaning_run_anew(st, 1, OLD);
 	heal(st);
 	assert_true(l.done);
-	assert_int_equal(pf_store_rename(st, "_versions/.tmp-removed-18446744073709551613.manifest",
+	assert_int_equal(pf_store_rename(st, "_versions/.tmp-removed-18446744073709551613.manifest.aside",
 					 "_versions/18446744073709551613.manifest"),
 			 0);
 	cleaning_assert_whole(st);

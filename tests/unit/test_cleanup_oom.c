@@ -51,7 +51,8 @@ static struct pf_store *new_table(void)
 	snprintf(name, sizeof(name), "_indices/%s/page", moves_uuid(1, uuid));
 	put_file(st, name);
 	put_file(st, "data/b/1.blob");
-	assert_int_equal(pf_store_rename(st, "_versions/" MANIFEST_2, "_versions/.tmp-removed-" MANIFEST_2), 0);
+	assert_int_equal(pf_store_rename(st, "_versions/" MANIFEST_2, "_versions/.tmp-removed-" MANIFEST_2 ".aside"),
+			 0);
 	return st;
 }
 

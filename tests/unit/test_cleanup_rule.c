@@ -191,16 +191,22 @@ static void nothing_goes_whose_users_are_not_known(void **state)
 static void a_renamed_manifest_goes_at_any_age(void **state)
 {
 	const struct pf_clean_rules r = { .now_ns = NOW, .has_cut = true, .cut_ns = CUT };
-	const char *name;
 	uint64_t version;
+	bool v2;
 
-	CHECK(r, { { "_versions/.tmp-removed-7.manifest", NOW + DAY, NONE, PF_GOES_NAMED, PF_CLEAN_MANIFEST },
+	CHECK(r, { { "_versions/.tmp-removed-7.manifest.aside", NOW + DAY, NONE, PF_GOES_NAMED, PF_CLEAN_MANIFEST },
+		   { "_versions/.tmp-removed-.aside", NOW, NONE, PF_STAYS_PROGRESS, PF_CLEAN_OTHER },
 		   { "_versions/.tmp-removed-7", NOW, NONE, PF_STAYS_PROGRESS, PF_CLEAN_OTHER } });
-	assert_int_equal(pf_clean_is_left("_versions/.tmp-removed-18446744073709551610.manifest", &version, &name), 1);
+	assert_int_equal(pf_clean_is_left("_versions/.tmp-removed-18446744073709551610.manifest.aside", &version, &v2),
+			 1);
 	assert_int_equal(version, 5);
-	assert_string_equal(name, "18446744073709551610.manifest");
-	assert_int_equal(pf_clean_is_left("_versions/5.manifest", &version, &name), 0);
-	assert_int_equal(pf_clean_is_manifest("_versions/.tmp-removed-5.manifest", &version), 0);
+	assert_true(v2);
+	assert_int_equal(pf_clean_is_left("_versions/.tmp-removed-5.manifest.aside", &version, &v2), 1);
+	assert_int_equal(version, 5);
+	assert_false(v2);
+	assert_int_equal(pf_clean_is_left("_versions/5.manifest", &version, &v2), 0);
+	assert_int_equal(pf_clean_is_left("_versions/.tmp-removed-aside", &version, &v2), 0);
+	assert_int_equal(pf_clean_is_manifest("_versions/.tmp-removed-5.manifest.aside", &version), 0);
 	assert_int_equal(pf_clean_is_manifest("_versions/5.manifest", &version), 1);
 	assert_int_equal(pf_clean_is_manifest("_versions/sub/5.manifest", &version), 0);
 	assert_int_equal(pf_clean_is_manifest("data/5.manifest", &version), 0);
