@@ -11,8 +11,8 @@
  * The order of the deed, and why:
  *   1. The manifests of the versions that go are renamed, to `_versions/.tmp-removed-*`: from here on nobody can open, tag, branch or restore them. The
  *      directory is synced.
- *   2. Heads, tags and branches are read again. What appeared since the plan and needs one of those versions gets it back; a file that a version still
- *      listed refers to is spared, whatever the plan said. Nothing is deleted before this.
+ *   2. Heads, tags and branches are read again. What needs one of those versions, and appeared since the plan, or since that of a run that was killed,
+ *      gets it back; a file that a version still listed refers to is spared, whatever the plan said. Nothing is deleted before this.
  *   3. Temporary files, transactions, data, indices, deletion files, maps; then the folders of indices that are empty.
  *   4. Heads, tags and branches once more; then the manifests. One of a version with a file that could not be deleted stays under its temporary name.
  *

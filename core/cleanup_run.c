@@ -162,6 +162,18 @@ static bool is_wanted(const struct pf_cleanup *c, uint64_t version)
 	return false;
 }
 
+/* The version whose manifest the victim is, if that is out of sight: by us, or by a run before us; what is told of it then is in *left. */
+static struct pf_going *hidden_of(struct pf_cleanup *c, const struct pf_victim *v, struct pf_going *left)
+{
+	struct pf_going *g = v->left ? left : going_of(c, v->first);
+
+	*left = (struct pf_going){ .hidden = true };
+	if (v->left && (!pf_clean_is_left(v->path + strlen(c->dir), &left->version, &left->v2) ||
+			pf_survey_has(c->line->survey, left->version)))
+		return NULL;
+	return PF_FATE_GOES(v->fate) && g && g->hidden ? g : NULL;
+}
+
 /* Give those that are wanted again their names back. How many, or storage's error: then it is hidden from who wants it. */
 static int put_back(struct run *w)
 {
@@ -169,17 +181,19 @@ static int put_back(struct run *w)
 	int n = 0;
 
 	for (size_t i = first_manifest(c); i < c->n; i++) {
-		struct pf_going *g = c->v[i].left ? NULL : going_of(c, c->v[i].first);
-		if (!g || !g->hidden || !is_wanted(c, g->version))
+		struct pf_going left, *g = hidden_of(c, &c->v[i], &left);
+		if (!g || !is_wanted(c, g->version))
 			continue;
 		int r = move(c, g, true);
-		if (r < 0)
+		/* Another cleaner came to it first: what it did is seen when we look again. */
+		if (r < 0 && !(r == -ENOENT && c->v[i].left))
 			return pf_why_set(w->why, r, "%s: it is needed again, and cannot be put back: %s", c->v[i].path,
 					  strerror(-r));
 		count_stay(w, &c->v[i], PF_STAYS_APPEARED);
 		n++;
 	}
-	return n;
+	int r = n ? sync_versions(c) : 0;
+	return r < 0 ? r : n;
 }
 
 /* Does a version name it that another cleaner has in hand? */

@@ -386,6 +386,45 @@ static void what_another_cleaner_has_in_hand_is_left_to_it(void **state)
 	assert_true(exists(st, INDEX));
 }
 
+/* A run was killed that had renamed version 2, and had not looked again: a tag came between its plan and that. */
+static void what_a_killed_run_hid_gets_its_name_back_for_a_tag(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = cleaning_new_table();
+
+	cleaning_hide(st, 2);
+	cleaning_put_tag(st, "kept", "null", 2);
+	cleaning_run_anew(st, 1, OLD);
+	assert_true(exists(st, "_versions/18446744073709551613.manifest"));
+	assert_true(exists(st, "data/a.lance") && exists(st, INDEX));
+	cleaning_assert_whole(st);
+}
+
+/* The run that had renamed it is alive, and is faster. */
+static void show_2(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct late *l = arg;
+
+	if (l->done || strcmp(op, "rename") != 0 || strcmp(name, "_versions/18446744073709551613.manifest") != 0)
+		return;
+	l->done = true;
+	assert_int_equal(pf_store_rename(st, "_versions/.tmp-removed-18446744073709551613.manifest.aside", name), 0);
+}
+
+static void two_cleaners_may_give_it_its_name_back(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = cleaning_new_table();
+	struct late l = { false };
+
+	cleaning_hide(st, 2);
+	cleaning_put_tag(st, "kept", "null", 2);
+	pf_store_mem_set_hook(st, show_2, &l);
+	cleaning_run_anew(st, 1, OLD);
+	heal(st);
+	assert_true(l.done);
+	assert_true(exists(st, "data/a.lance") && exists(st, INDEX));
+	cleaning_assert_whole(st);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +442,8 @@ int main(void)
 		cmocka_unit_test(a_damaged_tag_that_appears_stops_everything),
 		cmocka_unit_test(a_second_cleaner_in_between_does_no_harm),
 		cmocka_unit_test(what_another_cleaner_has_in_hand_is_left_to_it),
+		cmocka_unit_test(what_a_killed_run_hid_gets_its_name_back_for_a_tag),
+		cmocka_unit_test(two_cleaners_may_give_it_its_name_back),
 	};
 
 	return cmocka_run_group_tests_name("cleanup", tests, NULL, NULL);
