@@ -236,8 +236,10 @@ int pf_clean_zombie_stays(const struct pf_cleanup *c, const struct pf_victim *v)
 	if (c->branch || strncmp(v->path, TREE "/", strlen(TREE "/")) != 0)
 		return 0;
 	for (size_t i = 0; i < refs->n; i++) {
-		size_t n = strlen(refs->v[i].name);
-		if (strncmp(name_of(v->path), refs->v[i].name, n) == 0 && name_of(v->path)[n] == '/')
+		_cleanup_(pf_freep) char *dir = NULL;
+		if (asprintf(&dir, TREE "/%s/", refs->v[i].name) < 0)
+			return dir = NULL, -ENOMEM;
+		if (pf_place_is_own(v->path, dir, refs))
 			return 1;
 	}
 	return is_known(c->l, v->path, TREE "/");

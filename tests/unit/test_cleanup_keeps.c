@@ -420,6 +420,22 @@ static void folders_of_no_branch_stay_for_who_lives_in_them_or_on_them(void **st
 	pf_store_free(st);
 }
 
+static void a_folder_of_no_branch_goes_from_below_a_branch(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = cleaning_new_table();
+	struct pf_stat sb;
+	struct cleaning x;
+
+	cleaning_put_branch(st, "dev", 5, DEV_ID, "cd");
+	cleaning_put_version(st, "dev/old", 7, "f", false, NULL);
+	cleaning_init(&x, st, 9, OLD);
+	x.o.leaks = true;
+	cleaning_must_run(&x);
+	cleaning_end(&x);
+	assert_int_equal(pf_store_stat(st, "tree/dev/old", &sb), -ENOENT);
+	cleaning_assert_whole(st);
+}
+
 static void a_ref_that_appears_makes_it_a_branch(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = cleaning_new_table();
@@ -435,8 +451,8 @@ static void a_ref_that_appears_makes_it_a_branch(void **state)
 	cleaning_assert_whole(st);
 	assert_true(exists(st, "tree/z/data/f.lance"));
 	assert_true(exists(st, "tree/z/_versions/18446744073709551608.manifest"));
-	/* Whatever is below it is left to another run. */
-	assert_true(exists(st, "tree/z/deep/data/g.lance"));
+	/* What is below it is of no branch still. */
+	assert_false(exists(st, "tree/z/deep/data/g.lance"));
 }
 
 int main(void)
@@ -459,6 +475,7 @@ int main(void)
 		cmocka_unit_test(files_newer_than_the_oldest_version_stay_unless_leaks_go),
 		cmocka_unit_test(folders_of_no_branch_go_whole_or_not_at_all),
 		cmocka_unit_test(folders_of_no_branch_stay_for_who_lives_in_them_or_on_them),
+		cmocka_unit_test(a_folder_of_no_branch_goes_from_below_a_branch),
 		cmocka_unit_test(a_ref_that_appears_makes_it_a_branch),
 	};
 
