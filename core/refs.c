@@ -270,6 +270,27 @@ static int ref_files(const char *name, char **encoded, char **nested)
 	return *nested ? 0 : -ENOMEM;
 }
 
+static int pass_over(void *arg, const char *file, const char *text)
+{
+	return 0;
+}
+
+/* Its file may spell the name in yet another way, as "%2f": who lists the branches takes it for this one. */
+static int find_ref(struct pf_store *st, const char *name, struct pf_branch_ref *out, struct pf_why *why)
+{
+	_cleanup_(pf_branch_refs_release) struct pf_branch_refs refs = { NULL };
+
+	int r = pf_branches_scan(st, pass_over, NULL, &refs, why);
+	for (size_t i = 0; r == 0 && i < refs.n; i++) {
+		if (strcmp(refs.v[i].name, name) != 0)
+			continue;
+		*out = refs.v[i];
+		refs.v[i] = (struct pf_branch_ref){ 0 };
+		return 0;
+	}
+	return r < 0 ? r : -ENOENT;
+}
+
 int pf_branch_ref_read(struct pf_store *st, const char *name, struct pf_branch_ref *out, struct pf_why *why)
 {
 	_cleanup_(pf_branch_ref_release) struct pf_branch_ref ref = { 0 }, other = { 0 };
@@ -296,8 +317,12 @@ int pf_branch_ref_read(struct pf_store *st, const char *name, struct pf_branch_r
 			r = 0;
 		}
 	}
-	if (r < 0)
+	if (r == -ENOENT)
+		r = find_ref(st, name, &ref, &inner);
+	if (r == -ENOENT)
 		return pf_why_set(why, r, "no branch %s: %s is missing", name, encoded);
+	if (r < 0)
+		return pf_why_set(why, r, "%s", inner.text[0] ? inner.text : strerror(-r));
 	*out = ref;
 	ref = (struct pf_branch_ref){ 0 };
 	return 0;

@@ -233,6 +233,26 @@ static void test_old_refs(void **state)
 		    "!data/a.lance=- !data/b.lance=head,branch:feat/x tree/dev/data/d.lance=head,branch:feat/x");
 }
 
+/* A ref whose file spells the name as neither Lance nor we do: it is listed, so it is a branch. */
+static void test_spelled_otherwise(void **state)
+{
+	_cleanup_(pf_store_freep) struct pf_store *st = new_table("/memory");
+	_cleanup_(pf_lines_release) struct pf_lines l;
+	struct pf_buf x = PF_BUF_INIT;
+
+	put_ref(st, "_refs/branches/feat%2fx.json",
+		"{\"parentBranch\": null, \"parentVersion\": 3, \"createAt\": 1, \"manifestSize\": 1}");
+	table_add_fragment(&x, 1, "b.lance", 0, 0);
+	table_add_base(&x, 0, true, "/memory");
+	put_version(st, "feat/x", 3, &x);
+	pf_lines_init(&l, st);
+	refresh(&l);
+	assert_int_equal(l.n, 3);
+	assert_non_null(l.v[2].survey);
+	assert_kept(&l, NULL, "1=- 2=branch:dev 3=branch:feat/x 4=head",
+		    "data/a.lance=branch:dev data/b.lance=branch:dev,branch:feat/x data/c.lance=head");
+}
+
 /* By identifiers: dev and a branch of it, and a stranger whose ancestry is another. */
 static void test_ancestry(void **state)
 {
@@ -423,11 +443,12 @@ static void test_interrupted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spellings),	cmocka_unit_test(test_root_is_gone),
-		cmocka_unit_test(test_nothing_needed),	cmocka_unit_test(test_old_refs),
-		cmocka_unit_test(test_ancestry),	cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_misplaced_index), cmocka_unit_test(test_refs_change),
-		cmocka_unit_test(test_nested),		cmocka_unit_test(test_interrupted),
+		cmocka_unit_test(test_spellings),	  cmocka_unit_test(test_root_is_gone),
+		cmocka_unit_test(test_nothing_needed),	  cmocka_unit_test(test_old_refs),
+		cmocka_unit_test(test_spelled_otherwise), cmocka_unit_test(test_ancestry),
+		cmocka_unit_test(test_unreadable),	  cmocka_unit_test(test_misplaced_index),
+		cmocka_unit_test(test_refs_change),	  cmocka_unit_test(test_nested),
+		cmocka_unit_test(test_interrupted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
