@@ -41,9 +41,12 @@ static void closedirp(DIR **d)
 		closedir(*d);
 }
 
+/* What is outside of 64 bits, the years 1678 to 2262, is clamped: a file from the far future must not look like an old one. */
 static int64_t ns(struct timespec t)
 {
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+	__int128 ns = (__int128)t.tv_sec * 1000000000 + t.tv_nsec;
+
+	return ns > INT64_MAX ? INT64_MAX : ns < INT64_MIN ? INT64_MIN : (int64_t)ns;
 }
 
 static void fill_stat(const struct stat *sb, struct pf_stat *out)

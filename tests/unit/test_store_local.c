@@ -268,6 +268,23 @@ static void the_root_is_held_not_its_path(void **state)
 	assert_int_equal(access("t/new", F_OK), -1);
 }
 
+/* Of the years 2300 and 1600, as far as the file system under us takes them: 64 bits of nanoseconds end in 2262. */
+static void times_out_of_range_stay_on_their_side(void **state)
+{
+	const struct timespec future = { .tv_sec = 10413792000 }, past = { .tv_sec = -11676096000 };
+	struct pf_store *st = store_of(state);
+	struct pf_stat sb;
+
+	put("t/late", "");
+	put("t/early", "");
+	assert_int_equal(utimensat(AT_FDCWD, "t/late", (struct timespec[]){ future, future }, 0), 0);
+	assert_int_equal(utimensat(AT_FDCWD, "t/early", (struct timespec[]){ past, past }, 0), 0);
+	assert_int_equal(pf_store_stat(st, "late", &sb), 0);
+	assert_true(sb.mtime_ns > INT64_C(2000000000000000000));
+	assert_int_equal(pf_store_stat(st, "early", &sb), 0);
+	assert_true(sb.mtime_ns < 0);
+}
+
 static int note(void *arg, const char *name, bool is_dir)
 {
 	struct pf_buf *b = arg;
@@ -501,7 +518,7 @@ int main(void)
 		TEST(who_deletes_follows_no_link),	TEST(other_kinds_of_files_are_refused_at_once),
 		TEST(a_file_that_shrank_is_eio),	TEST(a_short_write_is_no_success),
 		TEST(copy_crosses_file_systems),	TEST(new_files_obey_the_umask),
-		TEST(no_descriptor_is_inherited),
+		TEST(no_descriptor_is_inherited),	TEST(times_out_of_range_stay_on_their_side),
 	};
 	return cmocka_run_group_tests_name("store_local", tests, NULL, NULL);
 }
