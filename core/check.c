@@ -24,6 +24,7 @@ struct check {
 struct seen {
 	uint64_t version;
 	bool v2, readable;
+	bool gone;		 /* since it was listed */
 	char uuid[PF_UUID_TEXT]; /* of its transaction, "" if that is unknown */
 };
 
@@ -36,6 +37,7 @@ struct line {
 	size_t n_others;
 	struct seen *v; /* ascending */
 	size_t n;
+	struct seen *at;	  /* the version being walked */
 	struct pf_manifest *prev; /* the version walked last; NULL if it was not readable */
 };
 
@@ -151,6 +153,35 @@ static int check_others(struct line *l)
 	return r;
 }
 
+static int is_name(void *arg, const char *name, bool is_dir)
+{
+	return strcmp(name, arg) == 0;
+}
+
+/* Was the manifest removed, or renamed, since it was listed? 1, 0 or -ENOMEM. */
+static int is_gone(struct line *l, const char *file)
+{
+	_cleanup_(pf_freep) char *name = strdup(strrchr(file, '/') + 1);
+	int r = name ? pf_store_list(l->c->st, l->versions, is_name, name) : -ENOMEM;
+
+	return r < 0 ? (r == -ENOMEM ? r : 0) : !r;
+}
+
+/* What is wrong with the version at hand; nothing is, if somebody removes it while we look. */
+static int blame(struct line *l, const char *file, const char *text, const char *more)
+{
+	int r = l->at->gone ? 1 : is_gone(l, file);
+
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return DAMAGE(l, l->at->version, file, "%s%s", text, more);
+	if (l->at->gone)
+		return 0;
+	l->at->gone = true;
+	return NOTE(l, l->at->version, file, "%s was removed, or got another name, while this looked", file);
+}
+
 /* Holes are what a cleanup leaves; the window of a pin must have none. */
 static int check_gaps(struct line *l, uint64_t oldest_source)
 {
@@ -194,13 +225,15 @@ static int check_index(struct line *l, const struct pf_manifest *m)
 {
 	_cleanup_(pf_file_closep) struct pf_file *file = NULL;
 	struct pf_why why = PF_WHY_INIT;
+	char text[PF_WHY_MAX];
 
 	if (!m->index.present)
 		return 0;
 	int r = pf_store_open(l->c->st, m->name, &file);
 	if (r == 0)
 		r = walk_index(&file->r, m, &why);
-	return r < 0 ? DAMAGE(l, m->version, m->name, "%s: the index section: %s", m->name, text_of(r, &why)) : 0;
+	snprintf(text, sizeof(text), "%s: the index section: ", m->name);
+	return r < 0 ? blame(l, m->name, text, text_of(r, &why)) : 0;
 }
 
 static int check_fragments(struct line *l, const struct pf_manifest *m)
@@ -209,7 +242,7 @@ static int check_fragments(struct line *l, const struct pf_manifest *m)
 	struct pf_why why = PF_WHY_INIT;
 
 	int r = pf_manifest_count(l->c->st, m, &fragments, &rows, &why);
-	return r < 0 ? DAMAGE(l, m->version, m->name, "%s", text_of(r, &why)) : 0;
+	return r < 0 ? blame(l, m->name, text_of(r, &why), "") : 0;
 }
 
 static int check_txn(struct line *l, const struct pf_manifest *m, struct seen *s)
@@ -222,8 +255,8 @@ static int check_txn(struct line *l, const struct pf_manifest *m, struct seen *s
 	if (r == -ENODATA && m->pins.n == 0)
 		return NOTE(l, m->version, m->name, "%s", text_of(r, &why));
 	if (r < 0)
-		return DAMAGE(l, m->version, m->name, "%s%s", text_of(r, &why),
-			      m->pins.n ? "; a version with pins must have a readable transaction" : "");
+		return blame(l, m->name, text_of(r, &why),
+			     m->pins.n ? "; a version with pins must have a readable transaction" : "");
 	l->c->totals.transactions++;
 	memcpy(s->uuid, t.uuid, sizeof(s->uuid));
 	if (s > l->v && s->uuid[0] && strcmp(s->uuid, s[-1].uuid) == 0)
@@ -293,9 +326,10 @@ static int check_version(struct line *l, struct seen *s)
 	if (asprintf(&file, "%s/%s", l->versions, base) < 0)
 		return file = NULL, -ENOMEM;
 	l->c->totals.manifests++;
+	l->at = s;
 	int r = pf_manifest_open(l->c->st, file, &m, &why);
 	if (r < 0)
-		r = DAMAGE(l, s->version, file, "%s", text_of(r, &why));
+		r = blame(l, file, text_of(r, &why), "");
 	else if ((r = check_branch_field(l, m)) || (r = check_flags(l, m)) || (r = check_txn(l, m, s)) ||
 		 (r = check_index(l, m)))
 		return r;

@@ -296,6 +296,47 @@ static void test_mixed_names(void **state)
 			 0);
 }
 
+#define V2_NAME "_versions/18446744073709551613.manifest"
+
+/* A cleanup takes version 2 while it is looked at: before the n-th time that something is opened, its manifest is put aside, and its transaction goes. */
+struct cleaner {
+	int n;
+};
+
+static void clean_2(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	const struct table_version v2 = { 2, .txn = TABLE_TXN_FILE };
+	struct cleaner *c = arg;
+	char txn[TABLE_NAME_MAX];
+
+	if (strcmp(op, "open") != 0 || c->n-- != 1)
+		return;
+	assert_int_equal(pf_store_rename(st, V2_NAME, "_versions/.tmp-removed-18446744073709551613.manifest.aside"), 0);
+	assert_int_equal(pf_store_mem_del(st, table_txn_name(&v2, txn)), 0);
+}
+
+static void test_goes_meanwhile(void **state)
+{
+	int n, noted = 0;
+
+	for (n = 1; n < 20; n++) {
+		const struct table_version like = { .txn = TABLE_TXN_FILE };
+		_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &like);
+		_cleanup_(pf_buf_release) struct pf_buf out = PF_BUF_INIT;
+		struct cleaner c = { n };
+
+		pf_store_mem_set_hook(st, clean_2, &c);
+		struct pf_check_totals t = run(st, &out);
+		pf_store_mem_set_hook(st, NULL, NULL);
+		if (t.damages)
+			fail_msg("call %d: %s", n, pf_buf_str(&out));
+		noted += strstr(pf_buf_str(&out), "note main 2: " V2_NAME
+						  " was removed, or got another name, while this looked\n") != NULL;
+		assert_true(t.notes <= 2); /* that, and what was left over */
+	}
+	assert_true(noted >= 2); /* its manifest was not there; and its transaction */
+}
+
 static void test_branches(void **state)
 {
 	_cleanup_(pf_store_freep) struct pf_store *st = table_new(3, &(struct table_version){ 0 });
@@ -405,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_pins),
 		cmocka_unit_test(test_same_transaction),
 		cmocka_unit_test(test_mixed_names),
+		cmocka_unit_test(test_goes_meanwhile),
 		cmocka_unit_test(test_branches),
 		cmocka_unit_test(test_stop),
 		cmocka_unit_test(test_interrupted),
