@@ -389,13 +389,9 @@ static int check_remains(const struct pf_table_facts *f, struct finding *d)
 			"%zu directories are of no branch, %" PRIu64 " bytes, first %s: Lance never collects them",
 			f->remains.n, f->remains_bytes,
 			pf_text_quote(f->remains.v[0], strlen(f->remains.v[0]), quoted));
+		/* Not by hand: branches may have been made from one of them. */
 		if (r == 0)
-			r = pf_buf_addstr(&d->command, "rm -r ");
-		_cleanup_(pf_freep) char *path = NULL;
-		if (r == 0 && asprintf(&path, "%s/%s", f->st->at, f->remains.v[0]) < 0)
-			return path = NULL, -ENOMEM;
-		if (r == 0)
-			r = pf_shell_quote(path, &d->command);
+			r = advise(d, f->st, NULL, CLEAN_LEAKS);
 	}
 	if (r == 0 && f->young.n)
 		r = say(d, PF_FINE,

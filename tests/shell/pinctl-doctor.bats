@@ -226,12 +226,10 @@ helps() {
 	got 0 doctor
 	says advice remains "2 directories are of no branch, 330 bytes, first \"tree/feat/*\": Lance never collects them"
 	only remains
-	[[ $command == "rm -r $(realpath "$PINFS_DATASET")/tree/feat/"* ]]
-	eval "$command"
-	got 0 doctor
-	says advice remains "1 directories*"
-	eval "$command"
-	got 0 doctor
+	[[ $command == *" cleanup --before-version 1 --leaks --apply" ]]
+	helps remains
+	[ ! -e "$PINFS_DATASET/tree/feat/gone" ] && [ ! -e "$PINFS_DATASET/tree/feat/x/y" ]
+	[ -e "$PINFS_DATASET/tree/feat/x/_versions" ]
 	says ok remains "*"
 	says ok branches "1 beside main, all can be read"
 }
