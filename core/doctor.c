@@ -316,6 +316,12 @@ static int check_interrupted(const struct pf_facts *f, struct finding *d)
 	return r == 0 ? help(d, f, CLEAN_LOOSE) : r;
 }
 
+/* Times are what strangers say: no sum of two need have 64 bits. */
+static bool is_later(int64_t a, int64_t b, int64_t by)
+{
+	return (__int128)a - b > by;
+}
+
 static int check_times(const struct pf_facts *f, struct finding *d)
 {
 	const struct pf_survey *s = f->e->survey;
@@ -325,8 +331,8 @@ static int check_times(const struct pf_facts *f, struct finding *d)
 
 	for (size_t i = 0; i < s->n_versions; i++) {
 		const struct pf_surveyed_version *v = &s->versions[i];
-		copied += v->mtime_ns - COPIED_NS > v->timestamp_ns && v->timestamp_ns > 0;
-		ahead += v->timestamp_ns - AHEAD_NS > now || v->mtime_ns - AHEAD_NS > now;
+		copied += v->timestamp_ns > 0 && is_later(v->mtime_ns, v->timestamp_ns, COPIED_NS);
+		ahead += is_later(v->timestamp_ns, now, AHEAD_NS) || is_later(v->mtime_ns, now, AHEAD_NS);
 	}
 	if (ahead)
 		r = say(d, PF_ADVICE, "%zu versions were made in the future of this host: a clock was wrong, or is",

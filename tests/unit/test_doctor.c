@@ -123,6 +123,12 @@ static void test_times(void **state)
 	       "advice main times: the files of 1 versions are younger than these, as after a copy without times: Lance "
 	       "then leaves transactions and deletion files, and `cleanup --leaks` does not\n");
 	pf_store_free(st);
+	/* One that says it is of the year 1019. */
+	st = new_table();
+	table_put(st, &(struct table_version){
+			      .version = 4, .writer_flags = BIT_PINS, .timestamp = { .sec = -30000000000 } });
+	expect(st, CREATED + DAY, "");
+	pf_store_free(st);
 }
 
 /* Everything in memory was changed in the first minutes of 1970: seven days after that, to the second, it is old. */
