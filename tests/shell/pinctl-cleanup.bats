@@ -197,6 +197,17 @@ versions() {
 	got 0 check
 }
 
+@test "what is listed with a pin that is due is what goes, though its expiry makes one more version" {
+	use_pinned
+	find "$PINFS_DATASET" -exec touch -d 2020-01-01 {} +
+	local listed
+	run -0 --separate-stderr at "2032-01-01 00:00:00" pinctl cleanup --retain 2
+	listed=$(sort <<<"$output")
+	run -0 --separate-stderr at "2032-01-01 00:00:00" pinctl cleanup --retain 2 --apply
+	[ "$(sort <<<"$output")" = "$listed" ]
+	[ "$(wc -w <<<"$(versions)")" -eq 2 ]
+}
+
 @test "a window that cannot be verified blocks with status 4, and releasing the pin ends that" {
 	use_pinned
 	local source before

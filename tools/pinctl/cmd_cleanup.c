@@ -110,7 +110,9 @@ static int settle_pins(struct cleaning *x, struct pf_lines *l, const char *name,
 	for (size_t i = 0; r == 0 && !x->apply && i < pins->n_due; i++) {
 		char id[PF_UUID_TEXT];
 		pf_uuid_format(&pins->due[i], id);
-		ctl_say("pin %s is due: --apply expires it first, and what only it holds is listed", id);
+		ctl_say("pin %s is due: --apply expires it first, in a version of its own that is the head then, and what only the pin "
+			"holds is listed",
+			id);
 	}
 	return r;
 }
@@ -132,6 +134,9 @@ static int clean_line(struct cleaning *x, struct pf_lines *l, const char *name)
 	if (r == 0 && !x->apply) {
 		o.released = pins.due;
 		o.n_released = pins.n_due;
+		/* Their expiry makes a version, which is one of the newest then. */
+		if (pins.n_due && o.policy.retain > 1)
+			o.policy.retain--;
 	}
 	if (r == 0)
 		r = pf_cleanup_new(l, line, &o, x->explain ? cleanup_explain_file : NULL, x, &cleanup, &why);
