@@ -15,6 +15,8 @@
 #define WORD_NS INT64_C(1000000000)
 /* Of the coarsest kernel's clock, many ticks: what changed earlier than that before a look cannot change again without another time. */
 #define SETTLED_NS 100000000
+/* The same where file systems keep whole seconds, as with small inodes, or every other one. */
+#define SETTLED_SECONDS_NS INT64_C(2100000000)
 
 int fs_kept_init(struct fs_kept *k)
 {
@@ -119,6 +121,12 @@ static int stat_dir(struct pf_store *st, const char *dir, struct pf_stat *out)
 	return r == -ENOENT ? 0 : r;
 }
 
+/* Would a change from now on give it another time than ctime_ns? */
+static bool is_settled(int64_t ctime_ns, int64_t now_ns)
+{
+	return ctime_ns <= now_ns - (ctime_ns % 1000000000 ? SETTLED_NS : SETTLED_SECONDS_NS);
+}
+
 struct looking {
 	struct fs_seen *seen;
 	struct pf_store *st;
@@ -146,8 +154,7 @@ static int see_one(struct looking *l, char *path)
 	int r = stat_dir(l->st, path, &st);
 	if (r < 0)
 		return r;
-	if (st.ctime_ns > l->now_ns - SETTLED_NS)
-		s->settled = false;
+	s->settled &= is_settled(st.ctime_ns, l->now_ns);
 	s->v[s->n++] = (struct fs_seen_dir){ STEAL(own), st };
 	return 0;
 }

@@ -106,6 +106,41 @@ still() {
 	stop
 }
 
+# whole_seconds: the table is where times are whole seconds, with inodes of the smallest size.
+whole_seconds() {
+	local fs=$DIR/seconds
+	mkdir "$fs"
+	truncate -s 64M "$fs.img"
+	PATH=$PATH:/sbin:/usr/sbin mke2fs -q -t ext4 -I 128 "$fs.img" 2>/dev/null || skip 'no mke2fs'
+	mount -o loop "$fs.img" "$fs" 2>/dev/null || skip 'no loop devices here'
+	mv "$TABLE" "$fs"
+	TABLE=$fs/${TABLE##*/}
+}
+
+@test "where times are whole seconds, what comes in the second of a look counts, too" {
+	local old file past
+	old=$(files_now)
+	pinctl -d "$TABLE" release "$ID" >/dev/null
+	pinctl -d "$TABLE" restore 1 --apply >/dev/null
+	whole_seconds
+	open_gateway
+	past=$TABLE/.pinfs/table
+	file=$(comm -13 <(cut -f 3 "$TABLE/.pinfs/retention/files" | sort) <(echo "$old") | head -n 1)
+	[[ $file ]]
+	# A second begins, and with it the last change before the look.
+	python3 -c 'import time; time.sleep(1 - time.time() % 1)'
+	: >"$past/_versions/x"
+	rm "$past/_versions/x"
+	: >"$TABLE/data/new.lance"
+	sleep 0.12
+	rm "$TABLE/data/new.lance"
+	pinctl -d "$TABLE" restore 7 --apply >/dev/null
+	no EBUSY 'head' unlink "$TABLE/$file"
+	stop
+	pinctl -d "$TABLE" check >/dev/null
+	umount "$DIR/seconds"
+}
+
 @test "the manifest that a cleanup put aside stays until that cleanup is ended" {
 	mv "$TABLE/_versions/18446744073709551614.manifest" "$TABLE/_versions/.tmp-removed-18446744073709551614.manifest.aside"
 	open_gateway
