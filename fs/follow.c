@@ -117,6 +117,21 @@ size_t fs_follow_lost(struct fs_follow *f)
 	return n;
 }
 
+bool fs_follow_has_looked(struct fs_follow *f)
+{
+	pthread_mutex_lock(&f->lock);
+	bool looked = f->known;
+	pthread_mutex_unlock(&f->lock);
+	return looked;
+}
+
+static void set_known(struct fs_follow *f, uint64_t version)
+{
+	pthread_mutex_lock(&f->lock);
+	f->known = version;
+	pthread_mutex_unlock(&f->lock);
+}
+
 static void set_lost(struct fs_follow *f, const struct pf_uuid *id, bool lost)
 {
 	size_t i = 0;
@@ -246,7 +261,7 @@ static int look_back(struct look *l)
 	for (size_t i = 0; r == 0 && i < list.n; i++)
 		r = tell_lost(l, &list.v[i]);
 	if (r == 0)
-		l->f->known = list.until;
+		set_known(l->f, list.until);
 	return r;
 }
 
@@ -260,9 +275,9 @@ static void start_over(struct look *l, const struct pf_manifest *head)
 	tell(l, "watch", NULL, 0, head->version, text.text);
 	pthread_mutex_lock(&f->lock);
 	f->n_own = f->n_lost = 0;
+	f->known = 0;
 	pthread_mutex_unlock(&f->lock);
 	f->at = head->version;
-	f->known = 0;
 }
 
 static int look_at(struct look *l, const struct pf_manifest *head)
@@ -298,7 +313,8 @@ static void complain(struct look *l, int err, const struct pf_manifest *head)
 	pf_why_set(&text, 0, "not looked at from version %" PRIu64 " on; pinctl check says whether pins were lost",
 		   f->at + 1);
 	tell(l, "watch", NULL, pf_error_errno(err), head->version, text.text);
-	f->at = f->known = head->version;
+	f->at = head->version;
+	set_known(f, f->at);
 	forget_ours(f);
 }
 

@@ -24,7 +24,8 @@ struct fs_follow {
 	struct pf_manifest *head; /* newest head that was looked at; NULL: none yet */
 	/* What happened up to this version has been looked at; at first, the head when the line was opened. */
 	uint64_t at;
-	uint64_t known;	   /* lost pins are known up to this version; 0: nobody has looked back yet */
+	/* Lost pins are known up to this version; 0: nobody has looked back yet. Others may read it, locked. */
+	uint64_t known;
 	unsigned failures; /* looks in a row that failed, and why the last one did */
 	char *complaint;
 
@@ -42,8 +43,9 @@ void fs_follow_release(struct fs_follow *f);
 void fs_follow_publishing(void *arg, uint64_t version, const char *txn_uuid);
 void fs_follow_landed(struct fs_follow *f, uint64_t version);
 
-/* How many lost pins are known. */
+/* How many lost pins are known; and whether anybody has looked for them yet, or given up. */
 size_t fs_follow_lost(struct fs_follow *f);
+bool fs_follow_has_looked(struct fs_follow *f);
 
 /*
  * Look at what is new on the line of `b`, which is open. The first time also, as far as it is cheap, for pins that were lost before. What cannot

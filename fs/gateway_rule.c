@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/cleanup.h"
 #include "core/flags.h"
@@ -15,6 +16,9 @@
 
 /* A commit that takes longer from its first file to its manifest is not expected. */
 #define UNDER_WAY_SECONDS 60
+
+/* How long to wait for the watcher's first look at a line; it gives up after some that fail. */
+#define LOOK_NS INT64_C(10000000000)
 
 int gate_line(struct fs *fs, const char *path, size_t dir_len, struct fs_line **out)
 {
@@ -90,19 +94,52 @@ static bool were_enabled(struct fs *fs)
 	return enabled;
 }
 
-static int check_lost(struct fs *fs, struct pf_why *why)
+/* A branch that somebody deleted since: it has no versions, or no ref, without which nobody commits to it. */
+static bool is_gone(struct fs_line *line)
+{
+	_cleanup_(pf_branch_ref_release) struct pf_branch_ref ref = { 0 };
+	_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
+
+	return fs_line_view(line, &v, NULL) == -ENOENT ||
+	       (line->name && pf_branch_ref_read(line->store, line->name, &ref, NULL) == -ENOENT);
+}
+
+/* The watcher looks at a line within a second after it was opened. 1, or 0: it has not by now. */
+static int wait_for_look(fuse_req_t req, struct fs_line *line)
+{
+	int64_t until = pf_time_steady_ns() + LOOK_NS;
+
+	while (!fs_follow_has_looked(&line->follow)) {
+		if (fuse_req_interrupted(req) || fuse_session_exited(fs_of(req)->session))
+			return -EINTR;
+		if (pf_time_steady_ns() > until || is_gone(line))
+			return 0;
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+	}
+	return 1;
+}
+
+/* On any line that is open: all are that have versions. */
+static int check_lost(fuse_req_t req, struct pf_why *why)
 {
 	uint64_t number = 0;
 	struct fs_branch *b;
 
-	while ((b = fs_branch_next(fs, &number))) {
+	while ((b = fs_branch_next(fs_of(req), &number))) {
+		int looked = wait_for_look(req, b->line);
 		size_t n = fs_follow_lost(&b->line->follow);
-		if (n)
-			return pf_why_set(
-				why, -EBUSY,
-				"%zu pins of branch %s were dropped by a writer, so what they need is not known: "
-				"pinctl check tells what to do",
-				n, fs_line_name(b->line));
+		if (looked < 0)
+			return looked;
+		if ((looked && !n) || is_gone(b->line))
+			continue;
+		if (!looked)
+			return pf_why_set(why, -EBUSY,
+					  "whether pins of branch %s were lost is not known yet: try again",
+					  fs_line_name(b->line));
+		return pf_why_set(why, -EBUSY,
+				  "%zu pins of branch %s were dropped by a writer, so what they need is not known: "
+				  "pinctl check tells what to do",
+				  n, fs_line_name(b->line));
 	}
 	return 0;
 }
@@ -114,11 +151,10 @@ static int check_shield(fuse_req_t req, const struct gate_at *at, bool *known, s
 	const struct fs_node n = fs_node_make(K_RETENTION, fs_branch_at(fs, 1));
 
 	*known = true;
-	if (!were_enabled(fs))
-		return 0;
-	int r = fs_kept_check(req, &n, at->path, known, why);
+	/* Who drops pins drops bit 19 with them: that no line has it says nothing of lost ones. */
+	int r = were_enabled(fs) ? fs_kept_check(req, &n, at->path, known, why) : 0;
 	if (r == 0)
-		r = check_lost(fs, why);
+		r = check_lost(req, why);
 	/* Whatever kept it from being told: nothing goes. */
 	if (r < 0 && r != -EBUSY && r != -EINTR && r != -EAGAIN && r != -ENOMEM)
 		r = -EBUSY;

@@ -368,6 +368,24 @@ int fs_kept_begin(fuse_req_t req, const struct fs_node *n, bool measured, struct
 	return r;
 }
 
+/* Open all lines that have versions: what others do to the pins of a line is followed from then on (follow.h). */
+static int follow_lines(struct fs *fs, struct pf_why *why)
+{
+	const struct pf_lines *l = &fs->kept.lines;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < l->n; i++) {
+		_cleanup_(fs_view_unrefp) struct fs_view *v = NULL;
+		struct fs_branch *b;
+		if (!l->v[i].survey)
+			continue;
+		r = fs_branch_intern(fs, l->v[i].name, &b);
+		if (r == 0 && !fs_line_is_open(b->line))
+			r = fs_line_view(b->line, &v, why);
+	}
+	return r;
+}
+
 int fs_kept_check(fuse_req_t req, const struct fs_node *n, const char *path, bool *known, struct pf_why *why)
 {
 	struct fs *fs = fuse_req_userdata(req);
@@ -380,8 +398,11 @@ int fs_kept_check(fuse_req_t req, const struct fs_node *n, const char *path, boo
 		struct walk w = begin_walk(fs, req, n);
 		r = refresh(k, &w, why);
 	}
-	if (r == 0 && !k->shield)
-		r = pf_shield_new(&k->lines, &k->shield);
+	if (r == 0 && !k->shield) {
+		r = follow_lines(fs, why);
+		if (r == 0)
+			r = pf_shield_new(&k->lines, &k->shield);
+	}
 	if (r == 0)
 		r = pf_shield_check(k->shield, path, known, why);
 	fs_kept_end(fs);

@@ -141,6 +141,48 @@ whole_seconds() {
 	umount "$DIR/seconds"
 }
 
+# What was lost is not kept, and nobody was here to see it go.
+lost_on() {
+	no EBUSY "1 pins of branch $1 were dropped" unlink "$2"
+	no EBUSY "1 pins of branch $1 were dropped" unlink "$TABLE/_versions/18446744073709551614.manifest"
+}
+
+@test "where pins were lost before the gateway came nothing is removed, until that is settled" {
+	"$BATS_TEST_DIRNAME/drop-pins" "$TABLE"
+	open_gateway
+	lost_on main "$TABLE/_versions/$V6"
+	pinctl -d "$TABLE" release --waive "$ID" >/dev/null
+	eventually rm "$TABLE/_versions/$V6"
+	stop
+}
+
+@test "nor where a branch lost them that nobody has looked at" {
+	local id source
+	pinctl -d "$TABLE" branch create side >/dev/null
+	id=$(pinctl -d "$TABLE" -b side register "$T" 2>/dev/null)
+	source=$(ls "$TABLE/tree/side/_versions"/*.manifest | tail -n 1)
+	"$BATS_TEST_DIRNAME/drop-pins" "$TABLE/tree/side"
+	open_gateway
+	lost_on side "$source"
+	pinctl -d "$TABLE" -b side release --waive "$id" >/dev/null
+	eventually rm "$source"
+	stop
+}
+
+@test "what a branch lost matters no more when it is gone" {
+	pinctl -d "$TABLE" branch create side >/dev/null
+	pinctl -d "$TABLE" -b side register "$T" >/dev/null 2>&1
+	"$BATS_TEST_DIRNAME/drop-pins" "$TABLE/tree/side"
+	open_gateway
+	ls "$TABLE/.pinfs/branches/side" >/dev/null
+	eventually grep -q 'pins_lost{branch="side"} 1' "$TABLE/.pinfs/metrics"
+	no EBUSY 'of branch side were dropped' unlink "$TABLE/_versions/18446744073709551614.manifest"
+	rm "$TABLE/_refs/branches/side.json"
+	rm "$TABLE/_versions/18446744073709551614.manifest"
+	rm -r "$TABLE/tree"
+	stop
+}
+
 @test "the manifest that a cleanup put aside stays until that cleanup is ended" {
 	mv "$TABLE/_versions/18446744073709551614.manifest" "$TABLE/_versions/.tmp-removed-18446744073709551614.manifest.aside"
 	open_gateway
