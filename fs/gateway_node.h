@@ -25,9 +25,10 @@ struct gate_name {
 };
 void gate_name_parse(const char *path, struct gate_name *out);
 
-/* How a manifest is shown, once it was looked at. */
+/* How a manifest is shown, once it was looked at: the file that had this change time, as another may have its name and its inode by now. */
 struct gate_view {
 	bool known;
+	struct timespec ctime;
 	struct pf_mask mask;
 };
 

@@ -284,12 +284,17 @@ void gate_op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_
 
 /* --- files --- */
 
+static bool is_view_of(const struct gate_view *v, const struct timespec *ctime)
+{
+	return v->known && v->ctime.tv_sec == ctime->tv_sec && v->ctime.tv_nsec == ctime->tv_nsec;
+}
+
 /* How the open manifest is shown: worked out once while the kernel knows it, since manifests do not change. */
-static int view_of(struct fs *fs, struct gate_at *at, struct pf_why *why)
+static int view_of(struct fs *fs, struct gate_at *at, const struct stat *st, struct pf_why *why)
 {
 	_cleanup_(pf_manifest_unrefp) struct pf_manifest *m = NULL;
 
-	if (at->name.cls != GATE_MANIFEST || at->view.known)
+	if (at->name.cls != GATE_MANIFEST || is_view_of(&at->view, &st->st_ctim))
 		return 0;
 	int r = pf_manifest_open(fs->store, at->path, &m, why);
 	if (r == 0 && (m->st.dev != at->dev || m->st.ino != at->ino))
@@ -299,6 +304,7 @@ static int view_of(struct fs *fs, struct gate_at *at, struct pf_why *why)
 	if (r < 0)
 		return r;
 	at->view.known = true;
+	at->view.ctime = st->st_ctim;
 	gate_set_view(fs, at->number, &at->view);
 	return 0;
 }
@@ -333,7 +339,7 @@ static int open_file(fuse_req_t req, struct gate_at *at, int flags, struct pf_wh
 	if (r == 0 && (flags & O_TRUNC))
 		r = empty_file(req, at, fd, why);
 	if (r == 0)
-		r = view_of(fs, at, why);
+		r = view_of(fs, at, &st, why);
 	if (r == 0)
 		return fd;
 	close(fd);
@@ -354,6 +360,7 @@ void gate_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct gate_at at;
 
 	int fd = gate_get(fs, ino, &at);
+	const struct gate_view was = at.view;
 	if (fd == 0)
 		fd = open_file(req, &at, fi->flags, &why);
 	if (fd >= 0 && !(f = gate_file_new(fs, ino, fd))) {
@@ -366,7 +373,8 @@ void gate_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	}
 	f->view = at.view;
 	/* Files under these names are written once: what the kernel has of them holds. Others are replaced, or written by others. */
-	fi->keep_cache = at.name.cls == GATE_MANIFEST || at.name.cls == GATE_OTHER;
+	fi->keep_cache = at.name.cls == GATE_OTHER ||
+			 (at.name.cls == GATE_MANIFEST && is_view_of(&was, &at.view.ctime));
 	fi->direct_io = gate_is_direct(fi->flags);
 	fi->fh = (uintptr_t)f;
 	int r = gate_pass_open(req, f, at.name.cls == GATE_OTHER && (fi->flags & O_ACCMODE) == O_RDONLY, fi);

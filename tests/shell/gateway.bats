@@ -36,6 +36,32 @@ bytes_that_differ() {
 	cmp "$TABLE/_versions/$V7" "$DIR/before/_versions/$V7"
 }
 
+# reorder FILE: its manifest with the writer's flags before all else, as long as it was.
+reorder() {
+	python3 - "$1" <<-'END'
+		import re, struct, sys
+		with open(sys.argv[1], "r+b") as f:
+		    data = f.read()
+		    at, = struct.unpack("<q", data[-16:-8])
+		    body = data[at + 4:-16]
+		    flags, = re.findall(rb"\x50[\x80-\xff]{2}[\x20-\x3f]", body)
+		    f.seek(at + 4)
+		    f.write(flags + body.replace(flags, b""))
+	END
+}
+
+@test "a manifest in the place of another, with its name and its inode, is not shown as that was" {
+	local inode
+	open_gateway
+	inode=$(stat -c %i "$TABLE/_versions/$V7")
+	cmp -s "$TABLE/_versions/$V7" "$TABLE/.pinfs/table/_versions/$V7" && return 1
+	reorder "$TABLE/.pinfs/table/_versions/$V7"
+	same "$(stat -c %i "$TABLE/_versions/$V7")" "$inode"
+	same "$(bytes_that_differ "$TABLE/_versions/$V7" "$TABLE/.pinfs/table/_versions/$V7")" 1
+	same "$(cmp -l "$TABLE/_versions/$V7" "$TABLE/.pinfs/table/_versions/$V7" | awk '{ print $2, $3 }')" '0 40'
+	stop
+}
+
 @test "the kernel reads ahead of a client by 512 KiB" {
 	open_gateway
 	local said
