@@ -330,7 +330,8 @@ static int open_file(fuse_req_t req, struct gate_at *at, int flags, struct pf_wh
 
 	if (gate_is_tag(at))
 		return gate_tag_open(fs, at, flags, why);
-	int fd = gate_open_node(fs, at, (flags & (O_ACCMODE | O_APPEND)) | O_NONBLOCK | O_NOCTTY, &st);
+	/* Not O_APPEND: the kernel says where to write. */
+	int fd = gate_open_node(fs, at, (flags & O_ACCMODE) | O_NONBLOCK | O_NOCTTY, &st);
 	if (fd < 0)
 		return fd;
 	int r = S_ISREG(st.st_mode) ? 0 : -EPERM;

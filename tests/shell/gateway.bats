@@ -62,6 +62,21 @@ reorder() {
 	stop
 }
 
+@test "what is written goes where its writer says, however the file was opened" {
+	open_gateway
+	printf 0123456789 >"$TABLE/data/x"
+	python3 - "$TABLE/data/x" <<-'END'
+		import fcntl, os, sys
+		f = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+		os.write(f, b"ab")
+		fcntl.fcntl(f, fcntl.F_SETFL, 0)
+		os.pwrite(f, b"XY", 2)
+	END
+	same "$(cat "$TABLE/data/x")" 01XY456789ab
+	stop
+	same "$(cat "$TABLE/data/x")" 01XY456789ab
+}
+
 @test "the kernel reads ahead of a client by 512 KiB" {
 	open_gateway
 	local said
