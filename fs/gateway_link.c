@@ -214,6 +214,9 @@ int gate_publish(struct fs *fs, const struct gate_at *staged, const char *path, 
 
 	if (!c.dir)
 		return -ENOMEM;
+	/* The line of that name is the one in the root. */
+	if (strcmp(c.dir, "tree/main/") == 0)
+		return refuse(&c, "no branch is called main");
 	int r = gate_line(fs, path, name->dir_len, &c.line);
 	if (r < 0)
 		return r;

@@ -26,6 +26,17 @@ load gateway_lib
 	stop
 }
 
+@test "of a branch that cannot be, nothing becomes a version of main" {
+	open_gateway
+	mkdir -p "$TABLE/tree/main/_versions"
+	cp -R "$TABLE/data" "$TABLE/_deletions" "$TABLE/_transactions" "$TABLE/tree/main"
+	cp "$DIR/next" "$TABLE/tree/main/_versions/$V8#1"
+	no EPERM 'no branch is called main' link "$TABLE/tree/main/_versions/$V8#1" "$TABLE/tree/main/_versions/$V8"
+	same "$(head_version)" 7
+	rm -r "$TABLE/tree"
+	stop
+}
+
 @test "who sets the time of a directory back hides no version from what guards it" {
 	local folder
 	take_last
