@@ -12,6 +12,8 @@
 /* Versions that are looked at for lost pins. */
 #define LOST_LOOK 1000
 
+#define VERSIONS "_versions"
+
 /* Directories inside each other; more are nobody's. */
 #define DEPTH_MAX 64
 
@@ -192,7 +194,7 @@ static int is_line(struct pf_store *st, const char *path)
 	_cleanup_(pf_freep) char *versions = NULL;
 	struct pf_stat s;
 
-	if (asprintf(&versions, "%s/_versions", path) < 0)
+	if (asprintf(&versions, "%s/" VERSIONS, path) < 0)
 		return versions = NULL, -ENOMEM;
 	int r = pf_store_stat(st, versions, &s);
 	return r == -ENOENT || r == -ENOTDIR ? 0 : r < 0 ? r : 1;
@@ -205,7 +207,39 @@ static int remove_entry(struct sweep *s, const char *path, bool is_dir)
 	return r < 0 && r != -ENOENT && r != -ENOTEMPTY ? missed(s, r, path) : 0;
 }
 
-/* Remove what is in `dir`. `lines`: directories with versions of their own stay. */
+/*
+ * The newest version last: by it a later look judges what an earlier removal has left, and an older one may have pins that were released since.
+ */
+static void put_newest_last(struct pf_dir_entries *l)
+{
+	uint64_t version, newest = 0;
+	size_t at = l->n;
+	bool v2;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (pf_manifest_name_parse(l->v[i].name, &version, &v2) && version >= newest) {
+			newest = version;
+			at = i;
+		}
+	if (at == l->n)
+		return;
+	struct pf_dir_entry e = l->v[at];
+	l->v[at] = l->v[l->n - 1];
+	l->v[l->n - 1] = e;
+}
+
+static bool has_entry(const struct pf_dir_entries *l, const char *name)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (strcmp(l->v[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Remove what is in `dir`. `lines`: what has versions stays, _versions/ of the outermost directory with it. Judged by the list of which things are removed:
+ * versions that come later are not on it.
+ */
 static int empty(struct sweep *s, const char *dir, bool lines, unsigned depth)
 {
 	_cleanup_(pf_dir_entries_release) struct pf_dir_entries l = { 0 };
@@ -215,15 +249,15 @@ static int empty(struct sweep *s, const char *dir, bool lines, unsigned depth)
 		return r;
 	if (r < 0)
 		return r == -ENOENT ? 0 : missed(s, r, dir);
+	if (lines && depth > 0 && has_entry(&l, VERSIONS))
+		return 0;
+	put_newest_last(&l);
 	for (size_t i = 0; r == 0 && i < l.n; i++) {
 		_cleanup_(pf_freep) char *path = NULL;
 		if (asprintf(&path, "%s/%s", dir, l.v[i].name) < 0)
 			return path = NULL, -ENOMEM;
 		bool is_dir = l.v[i].kind == PF_ENTRY_DIR;
-		int line = is_dir && lines ? is_line(s->st, path) : 0;
-		if (line < 0)
-			r = missed(s, line, path);
-		if (line)
+		if (lines && depth == 0 && strcmp(l.v[i].name, VERSIONS) == 0)
 			continue;
 		if (is_dir)
 			r = empty(s, path, lines, depth + 1);
@@ -233,30 +267,34 @@ static int empty(struct sweep *s, const char *dir, bool lines, unsigned depth)
 	return r;
 }
 
-/* These first, and whole: without versions nobody takes what is left for a table. Generations of MemWAL have versions and are no branches. */
-static const char *const whole[] = { "_versions", "_mem_wal" };
+/* A folder of the branch, with all that is in it, whatever it looks like. */
+static int remove_whole(struct sweep *s, const char *dir, const char *name)
+{
+	_cleanup_(pf_freep) char *path = NULL;
 
+	if (asprintf(&path, "%s/%s", dir, name) < 0)
+		return path = NULL, -ENOMEM;
+	/* Lance makes a branch of that name, too. */
+	int line = is_line(s->st, path);
+	if (line)
+		return missed(s, line < 0 ? line : -EBUSY, path);
+	int r = empty(s, path, false, 0);
+	return r == 0 ? remove_entry(s, path, true) : r;
+}
+
+/* The versions last: as long as there is one, nobody makes a branch of the name, whose first files would be among those that are removed here. */
 static int remove_files(struct sweep *s, const char *branch_dir)
 {
 	_cleanup_(pf_freep) char *dir = strdup(branch_dir);
 	int r = dir ? 0 : -ENOMEM;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(whole); i++) {
-		_cleanup_(pf_freep) char *path = NULL;
-		if (asprintf(&path, "%s/%s", dir, whole[i]) < 0)
-			return path = NULL, -ENOMEM;
-		/* Lance makes a branch of that name, too. */
-		int line = is_line(s->st, path);
-		if (line) {
-			r = missed(s, line < 0 ? line : -EBUSY, path);
-			continue;
-		}
-		r = empty(s, path, false, 0);
-		if (r == 0)
-			r = remove_entry(s, path, true);
-	}
+	/* Generations of MemWAL have versions and are no branches. */
+	if (r == 0)
+		r = remove_whole(s, dir, "_mem_wal");
 	if (r == 0)
 		r = empty(s, dir, true, 0);
+	if (r == 0)
+		r = remove_whole(s, dir, VERSIONS);
 	/* The directory, and those above it that are empty now: of "tree/a/b" not "tree". */
 	for (char *slash; r == 0 && (slash = strrchr(dir, '/')); *slash = '\0')
 		r = remove_entry(s, dir, true);

@@ -217,6 +217,17 @@ static int put_ref(struct making *m, struct pf_why *why)
 		m->name, strerror(-put));
 }
 
+/* It has a version still, if perhaps not the first any more: whoever removed it, taking it for what somebody left, had not seen our ref. */
+static int check_made(struct making *m, struct pf_why *why)
+{
+	_cleanup_(pf_freep) char *found = NULL;
+
+	int r = pf_clone_find(m->st, m->dir, NULL, &found, why);
+	if (r == 0)
+		return pf_why_set(why, -EAGAIN, "somebody removed the branch %s while it was made: try again", m->name);
+	return r < 0 ? r : 0;
+}
+
 /* All is in place but the ref, which makes it a branch. */
 static int finish(struct making *m, struct pf_why *why)
 {
@@ -226,7 +237,10 @@ static int finish(struct making *m, struct pf_why *why)
 	if (r < 0)
 		return r;
 	r = check_source(m, why);
-	if (r < 0 && pf_ref_remove(m->st, BRANCHES, m->file) < 0) {
+	if (r == 0)
+		r = check_made(m, why);
+	int removed = r < 0 ? pf_ref_remove(m->st, BRANCHES, m->file) : 0;
+	if (removed < 0 && removed != -ENOENT) {
 		struct pf_why inner = PF_WHY_INIT;
 		if (why)
 			inner = *why;

@@ -15,7 +15,7 @@
  *   -EBUSY        there is none, but its directory has versions: what an earlier attempt left, or somebody is making or deleting it
  *   -ENOENT       no such version, or it was removed meanwhile
  *   -EINPROGRESS  storage failed, and whether the ref is there cannot be read
- *   -EAGAIN       somebody else made it at the same time, of another version
+ *   -EAGAIN       somebody else made it at the same time, of another version, or removed it
  *   others        of pf_clone_make, and storage's; then there is no such branch
  */
 int pf_branch_create(struct pf_branch *from, uint64_t version, const char *name, struct pf_time now,

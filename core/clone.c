@@ -368,13 +368,14 @@ static int stage(struct making *m, const struct pf_splice *changes, uint64_t wri
 static int put_in_place(struct making *m, const char *dir, const char *staged, struct pf_why *why)
 {
 	struct pf_store *to = m->c->to;
-	struct pf_stat a, b;
+	struct pf_stat there;
 
-	int r = pf_store_link(to, staged, m->manifest);
+	int r = pf_store_stat(to, staged, &m->files.is);
+	if (r == 0)
+		r = pf_store_link(to, staged, m->manifest);
 	if (r == -EEXIST)
 		return pf_why_set(why, r, "%s/ has this version already", dir);
-	if (r < 0 && pf_store_stat(to, staged, &a) == 0 && pf_store_stat(to, m->manifest, &b) == 0 &&
-	    pf_stat_same(&a, &b))
+	if (r < 0 && pf_store_stat(to, m->manifest, &there) == 0 && pf_stat_same(&there, &m->files.is))
 		r = 0;
 	if (r < 0)
 		return pf_why_set(why, r, "cannot publish %s: %s", m->manifest, strerror(-r));
@@ -444,10 +445,19 @@ int pf_clone_make(const struct pf_clone *c, struct pf_cloned *out, struct pf_why
 	return 0;
 }
 
+/* Is the manifest still there, and ours? 1, 0, or why that cannot be told. */
+static int is_there(struct pf_store *to, const struct pf_cloned *f)
+{
+	struct pf_stat now;
+	int r = pf_store_stat(to, f->manifest, &now);
+
+	return r == 0 ? pf_stat_same(&now, &f->is) : r == -ENOENT ? 0 : r;
+}
+
 int pf_clone_undo(struct pf_store *to, const struct pf_cloned *f)
 {
-	const char *files[] = { f->manifest, f->details, f->transaction };
-	int result = 0;
+	int there = f->manifest ? is_there(to, f) : 0, result = there < 0 ? there : 0;
+	const char *files[] = { there > 0 ? f->manifest : NULL, f->details, f->transaction };
 
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		int r = files[i] ? pf_store_unlink(to, files[i]) : 0;

@@ -20,6 +20,7 @@ struct pf_clone {
 /* The files that were made. */
 struct pf_cloned {
 	char *manifest, *transaction;
+	struct pf_stat is;	     /* the manifest: others may remove it, and make one of its name */
 	char *details, *details_dir; /* of a tagged history that is too long for its entry; else NULL */
 };
 void pf_cloned_release(struct pf_cloned *f);
@@ -34,7 +35,7 @@ void pf_cloned_release(struct pf_cloned *f);
  */
 int pf_clone_make(const struct pf_clone *c, struct pf_cloned *out, struct pf_why *why);
 
-/* Take it away again, the manifest first. What is gone is no error. */
+/* Take it away again, the manifest first. What is gone is no error, and what somebody else put in its place stays. */
 int pf_clone_undo(struct pf_store *to, const struct pf_cloned *f);
 
 /* Is a manifest in `dir`_versions/ of `st`? 1 and its name in *name, which is the caller's; 0 none. `but` (NULL: none): of which nothing is said. */

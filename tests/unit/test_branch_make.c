@@ -398,6 +398,124 @@ static void others_inside_and_beside_stay(void **state)
 	pf_store_free(st);
 }
 
+/* Somebody makes a branch of the name while the old one's files are being removed: not before they all are. */
+static void make_it_too_early(struct pf_store *st)
+{
+	struct pf_why why = PF_WHY_INIT;
+
+	assert_int_equal(create(st, 5, "dev", &why), -EBUSY);
+	assert_non_null(strstr(why.text, "somebody is making or deleting it"));
+}
+
+static void a_name_is_free_when_all_is_removed(void **state)
+{
+	for (const char *const *file = (const char *const[]){ "_deletions/x", "data/x", "_transactions/5-", NULL };
+	     *file; file++) {
+		struct pf_store *st = new_store();
+		struct meddler m = { "remove", *file, make_it_too_early };
+
+		made(st, "dev");
+		assert_int_equal(pf_store_mem_put(st, "tree/dev/_deletions/x", "x", 1), 0);
+		assert_int_equal(pf_store_mem_put(st, "tree/dev/data/x", "x", 1), 0);
+		pf_store_mem_set_hook(st, meddle, &m);
+		assert_int_equal(pf_branch_delete(st, "dev", false, NULL), 0);
+		assert_true(m.done);
+		pf_store_mem_set_hook(st, NULL, NULL);
+		made(st, "dev");
+		pf_store_free(st);
+	}
+}
+
+/* A branch whose newest version is `newest`, the one before has a pin that was released since, and the ref is gone. */
+static struct pf_store *halfway(uint64_t newest)
+{
+	struct pf_store *st = new_store();
+
+	made(st, "dev");
+	for (uint64_t v = newest - 1; v <= newest; v++)
+		pinned_put(st, &(struct table_version){ .version = v, .dir = "tree/dev/", .branch = "dev" },
+			   &(struct pinned){ .pins = v < newest ? "a" : NULL });
+	assert_int_equal(pf_store_mem_del(st, REF), 0);
+	return st;
+}
+
+/* A deletion that ended anywhere can be finished, in whatever order storage lists the versions: that differs with their names. */
+static void a_deletion_that_was_ended_goes_on(void **state)
+{
+	for (uint64_t newest = 7; newest < 15; newest++) {
+		bool reached = true;
+		for (unsigned n = 1; reached; n++) {
+			struct pf_store *st = halfway(newest);
+			struct pf_why why = PF_WHY_INIT;
+			unsigned before = pf_store_mem_calls(st);
+
+			pf_store_mem_fault(st, n, PF_FAULT_BEFORE, -EIO, true);
+			pf_branch_delete(st, "dev", true, NULL);
+			reached = pf_store_mem_calls(st) - before >= n;
+			heal(st);
+			if (exists(st, "tree/dev") && pf_branch_delete(st, "dev", true, &why) < 0)
+				fail_msg("call %u: %s", n, why.text);
+			assert_false(exists(st, "tree/dev"));
+			pf_store_free(st);
+		}
+	}
+}
+
+static void make_inside(struct pf_store *st)
+{
+	made(st, "dev/inside");
+}
+
+/* Whether a directory is another branch's is judged by the very list by which it would be emptied. */
+static void one_that_is_made_inside_meanwhile(void **state)
+{
+	struct pf_store *st = new_store();
+	struct meddler m = { "scan", "tree/dev/inside", make_inside };
+
+	made(st, "dev");
+	assert_int_equal(pf_store_mem_put(st, "tree/dev/inside/data/x", "x", 1), 0);
+	pf_store_mem_set_hook(st, meddle, &m);
+	assert_int_equal(pf_branch_delete(st, "dev", false, NULL), 0);
+	assert_true(m.done);
+	pf_store_mem_set_hook(st, NULL, NULL);
+	struct pf_branch *b = line(st, "dev/inside");
+	pf_branch_free(b);
+	pf_store_free(st);
+}
+
+/* What another one makes of the name is not taken away with what is ours. */
+static void remove_and_make_anew(struct pf_store *st)
+{
+	assert_int_equal(pf_branch_delete(st, "dev", true, NULL), 0);
+	made(st, "dev");
+}
+
+static void remove_it(struct pf_store *st)
+{
+	assert_int_equal(pf_branch_delete(st, "dev", true, NULL), 0);
+}
+
+static void removed_while_it_is_made(void **state)
+{
+	struct pf_store *st = new_store();
+	struct meddler anew = { "link", "_refs/branches", remove_and_make_anew };
+	struct meddler gone = { "link", "_refs/branches", remove_it };
+	struct pf_why why = PF_WHY_INIT;
+
+	pf_store_mem_set_hook(st, meddle, &gone);
+	assert_int_equal(create(st, 5, "dev", &why), -EAGAIN);
+	assert_true(gone.done);
+	pf_store_mem_set_hook(st, NULL, NULL);
+	assert_false(exists(st, REF));
+	pf_store_mem_set_hook(st, meddle, &anew);
+	assert_int_equal(create(st, 5, "dev", &why), -EEXIST);
+	assert_true(anew.done);
+	pf_store_mem_set_hook(st, NULL, NULL);
+	struct pf_branch *b = line(st, "dev");
+	pf_branch_free(b);
+	pf_store_free(st);
+}
+
 static void names_that_share_folders(void **state)
 {
 	struct pf_store *st = new_store();
@@ -425,6 +543,10 @@ int main(void)
 		cmocka_unit_test(others_make_it_anew),
 		cmocka_unit_test(what_cannot_be_looked_at_is_not_missing),
 		cmocka_unit_test(others_inside_and_beside_stay),
+		cmocka_unit_test(a_name_is_free_when_all_is_removed),
+		cmocka_unit_test(a_deletion_that_was_ended_goes_on),
+		cmocka_unit_test(one_that_is_made_inside_meanwhile),
+		cmocka_unit_test(removed_while_it_is_made),
 		cmocka_unit_test(names_that_share_folders),
 	};
 
