@@ -111,6 +111,18 @@ completed() {
 	diff <(pinctl snapshots | cut -f1 | sort) <(completed restore '')
 }
 
+@test "completion runs nothing that a name in the table says" {
+	use_pinned
+	pinctl tag create friday 2>/dev/null
+	cd "$BATS_TEST_TMPDIR"
+	# shellcheck disable=SC2016 # it is the name
+	cp "$PINFS_DATASET/_refs/tags/friday.json" "$PINFS_DATASET/_refs/tags/"'$(touch${IFS}ran).json'
+	pinctl tag ls | grep -q 'touch.*ran'
+	diff <(printf 'friday\npinfs-%s\n' "$id1") <(completed tag delete '')
+	[ "$(completed clone --from f)" = friday ]
+	[ ! -e ran ]
+}
+
 @test "the README names every command" {
 	local name
 	while read -r name; do
