@@ -48,5 +48,9 @@ result() {
 	printf '{"read_version":1' >"$BATS_TEST_TMPDIR/result.json"
 	got 2 gate "$BATS_TEST_TMPDIR/result.json"
 	[[ $stderr == *"not JSON"* ]]
+	# Nor does it wait for somebody to write.
+	mkfifo "$BATS_TEST_TMPDIR/pipe"
+	run -2 --separate-stderr timeout 20 pinctl gate "$BATS_TEST_TMPDIR/pipe"
+	[[ $stderr == *"is not a regular file"* ]]
 	[ "$(head_version)" -eq "$version" ]
 }

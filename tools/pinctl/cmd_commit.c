@@ -254,7 +254,9 @@ int cmd_commit(struct ctl *c, const struct args *a)
 /* JSON begins with a bracket, which no transaction does: it would be a field of a kind that there is none of any more. */
 static enum form form_of(const char *file)
 {
-	FILE *f = fopen(file, "re");
+	struct stat st;
+	/* A pipe would be waited for, see read_input. */
+	FILE *f = stat(file, &st) == 0 && S_ISREG(st.st_mode) ? fopen(file, "re") : NULL;
 	char first[2] = "";
 
 	if (!f)
