@@ -271,7 +271,9 @@ int pf_text_quote_large(const char *s, size_t len, struct pf_buf *out)
 			n++;
 		bool whole = i + n == len || !strchr(".eE", s[i + n]);
 		bool large = n > 19 || (n == 19 && memcmp(s + i, "9223372036854775807", 19) > 0);
-		if (large && whole && !in_string && (i == 0 || s[i - 1] != '-'))
+		/* Neither what follows a sign, nor the digits of a fraction or of an exponent. */
+		bool begins = i == 0 || !strchr("-+.eE", s[i - 1]);
+		if (large && whole && !in_string && begins)
 			r = pf_buf_addf(out, "\"%.*s\"", (int)n, s + i);
 		else
 			r = pf_buf_add(out, s + i, n);

@@ -326,6 +326,28 @@ static void test_u64(void **state)
 	}
 }
 
+/* Whole numbers that jansson does not take, and nothing else: least of all in the middle of a fraction. */
+static void test_quote_large(void **state)
+{
+	static const char *const rows[][2] = {
+		{ "[9223372036854775807]", "[9223372036854775807]" },
+		{ "{\"id\":9223372036854775808}", "{\"id\":\"9223372036854775808\"}" },
+		{ "18446744073709551615", "\"18446744073709551615\"" },
+		{ "\"9223372036854775808\"", "\"9223372036854775808\"" },
+		{ "[\"\\\"\",9223372036854775808]", "[\"\\\"\",\"9223372036854775808\"]" },
+		{ "-9223372036854775808", "-9223372036854775808" },
+		{ "9223372036854775808.5", "9223372036854775808.5" },
+		{ "[0.000012345678901234567]", "[0.000012345678901234567]" },
+		{ "1.9223372036854775808e3", "1.9223372036854775808e3" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		_cleanup_(pf_buf_release) struct pf_buf out = PF_BUF_INIT;
+		assert_int_equal(pf_text_quote_large(rows[i][0], strlen(rows[i][0]), &out), 0);
+		assert_string_equal(pf_buf_str(&out), rows[i][1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_percent_decode), cmocka_unit_test(test_percent_round_trip),
 		cmocka_unit_test(test_escape),	       cmocka_unit_test(test_shell_quote),
 		cmocka_unit_test(test_quote),	       cmocka_unit_test(test_u64),
+		cmocka_unit_test(test_quote_large),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
