@@ -21,9 +21,15 @@ struct copying {
 	struct pf_store *from, *to;
 	const char *at;
 	enum pass pass;
+	struct pf_buf manifests; /* names of those that were copied, a NUL behind each */
 	struct pf_copied done;
 	struct pf_why *why;
 };
+
+static void copying_release(struct copying *c)
+{
+	pf_buf_release(&c->manifests);
+}
 
 static enum pass pass_of(const char *dir, const char *name)
 {
@@ -163,10 +169,13 @@ static int copy_file(struct copying *c, const char *dir, const char *name, const
 
 	if (pass_of(dir, name) != c->pass)
 		return 0;
-	if (c->pass == MANIFESTS)
+	if (c->pass == MANIFESTS) {
 		r = copy_manifest(c, path);
-	else if ((r = pf_store_local_link(c->from, path, c->to)) == 0)
+		if (r == 0)
+			r = pf_buf_add(&c->manifests, path, strlen(path) + 1);
+	} else if ((r = pf_store_local_link(c->from, path, c->to)) == 0) {
 		c->done.linked++;
+	}
 	return r < 0 ? failed(c, r, path) : 0;
 }
 
@@ -210,15 +219,35 @@ static int copy_dir(struct copying *c, const char *dir, unsigned depth)
 	return r;
 }
 
+/*
+ * Files of a version that was copied may have gone before they were looked for. Who cleans knows better than to leave the version listed: our own cleanup
+ * takes its name away first, others do last.
+ */
+static int check_versions(struct copying *c)
+{
+	const char *path = (char *)c->manifests.data, *end = path + c->manifests.len;
+	struct pf_stat st;
+	int r = 0;
+
+	for (; r == 0 && path < end; path += strlen(path) + 1) {
+		r = pf_store_stat(c->from, path, &st);
+		if (r < 0)
+			r = failed(c, r, path);
+	}
+	return r;
+}
+
 int pf_copy_table(struct pf_store *from, struct pf_store *to, const char *at, struct pf_copied *out, struct pf_why *why)
 {
-	struct copying c = { .from = from, .to = to, .at = at, .why = why };
+	_cleanup_(copying_release) struct copying c = { .from = from, .to = to, .at = at, .why = why };
 	int r = 0;
 
 	for (int pass = 0; r == 0 && pass < N_PASSES; pass++) {
 		c.pass = pass;
 		r = copy_dir(&c, ".", 0);
 	}
+	if (r == 0)
+		r = check_versions(&c);
 	if (r == 0)
 		r = pf_copy_origin_write(to, why);
 	if (r == 0)

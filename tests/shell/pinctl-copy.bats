@@ -23,6 +23,20 @@ append() {
 	pinctl -d "$1" commit --append "$json" --from "$scratch" >/dev/null 2>&1
 }
 
+@test "a copy that a cleanup overtakes is none" {
+	use_pinned
+	# All manifests are copied before the first file is linked, and it is held there.
+	hold linkat
+	background "${under[@]}" pinctl copy "$BATS_TEST_TMPDIR/copy"
+	eventually test -e "$held"
+	# What goes first is the name of a version; its files may go before they are looked for.
+	mv "$(manifest_of 1)" "$PINFS_DATASET/_versions/.tmp-removed-1"
+	rm "$held"
+	ended 75
+	grep -q "went while it was copied: somebody cleans this table, try again" "$err"
+	[ ! -e "$BATS_TEST_TMPDIR/copy" ]
+}
+
 @test "commit --from-copy says how it is used, and what does not go together" {
 	use_copy
 	got 0 help commit
