@@ -53,7 +53,8 @@ static int check_base(struct pf_next *x, uint32_t id, struct pf_why *why)
 		     : pf_why_set(why, -EINVAL, "it refers to base %" PRIu32 ", which this table does not have", id);
 }
 
-static int check_there(const struct pf_apply *a, struct pf_buf *name, struct pf_why *why)
+/* `size`: what is said of it; 0: nothing. Lance looks for the end of a data file where the manifest says that it is. */
+static int check_there(const struct pf_apply *a, struct pf_buf *name, uint64_t size, struct pf_why *why)
 {
 	char quoted[PF_QUOTE_TEXT];
 	const char *s = pf_buf_str(name);
@@ -62,9 +63,14 @@ static int check_there(const struct pf_apply *a, struct pf_buf *name, struct pf_
 	if (!s)
 		return -ENOMEM;
 	int r = pf_store_stat(pf_branch_store(a->branch), s, &st);
-	if (r == 0 && !st.is_dir)
+	if (r == 0 && !st.is_dir && (size == 0 || st.size == size))
 		return 0;
 	pf_text_quote(s, strlen(s), quoted);
+	if (r == 0 && !st.is_dir)
+		return pf_why_set(why, -EINVAL,
+				  "it refers to the file %s as one of %" PRIu64 " bytes, and it has %" PRIu64
+				  ": is it still being written, or was it not copied whole?",
+				  quoted, size, st.size);
 	if (r == 0 || r == -ENOENT || r == -ENOTDIR || r == -EINVAL)
 		return pf_why_set(
 			why, -EINVAL,
@@ -175,7 +181,7 @@ int pf_apply_check_file(const struct pf_apply *a, struct pf_next *x, const struc
 	r = pf_buf_addf(&name, "%sdata/", pf_branch_dir(a->branch));
 	if (r == 0)
 		r = put_name(&name, f->path);
-	return r < 0 ? r : check_there(a, &name, why);
+	return r < 0 ? r : check_there(a, &name, f->size, why);
 }
 
 int pf_apply_check_deletion(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f,
@@ -189,7 +195,7 @@ int pf_apply_check_deletion(const struct pf_apply *a, struct pf_next *x, const s
 	int r = pf_buf_addstr(&name, pf_branch_dir(a->branch));
 	if (r == 0)
 		r = pf_deletion_file_name(f->id, d->read_version, d->id, d->type, &name);
-	return r < 0 ? r : check_there(a, &name, why);
+	return r < 0 ? r : check_there(a, &name, 0, why);
 }
 
 int pf_apply_check_new(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f, struct pf_why *why)

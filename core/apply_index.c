@@ -298,12 +298,24 @@ static bool covers_the_last(const struct pf_index *index)
 	return true;
 }
 
-static int check_new(const struct pf_apply *a, const struct pf_index *index, const struct pf_schema *s,
-		     struct pf_why *why)
+int pf_apply_check_index_files(const struct pf_apply *a, const char *uuid, struct pf_why *why)
 {
 	_cleanup_(pf_buf_release) struct pf_buf dir = PF_BUF_INIT;
 	struct pf_stat st;
 
+	int r = pf_buf_addf(&dir, "%s_indices/%s", pf_branch_dir(a->branch), uuid);
+	if (r < 0 || !pf_buf_str(&dir))
+		return -ENOMEM;
+	r = pf_store_stat(pf_branch_store(a->branch), (char *)dir.data, &st);
+	if (r == -ENOENT || r == -ENOTDIR || (r == 0 && !st.is_dir))
+		return pf_why_set(why, -EINVAL, "it refers to the index files in %s, which are not there",
+				  (char *)dir.data);
+	return r < 0 ? pf_why_set(why, r, "cannot look at %s: %s", (char *)dir.data, strerror(-r)) : 0;
+}
+
+static int check_new(const struct pf_apply *a, const struct pf_index *index, const struct pf_schema *s,
+		     struct pf_why *why)
+{
 	if (index->n_fields == 0)
 		return pf_why_set(why, -EINVAL, "index %s names no column", index->uuid);
 	for (size_t i = 0; i < index->n_fields; i++)
@@ -318,16 +330,7 @@ static int check_new(const struct pf_apply *a, const struct pf_index *index, con
 		return pf_why_set(why, -EINVAL,
 				  "index %s does not name the columns that it only carries last, each once",
 				  index->uuid);
-	if (index->has_base)
-		return 0;
-	int r = pf_buf_addf(&dir, "%s_indices/%s", pf_branch_dir(a->branch), index->uuid);
-	if (r < 0 || !pf_buf_str(&dir))
-		return -ENOMEM;
-	r = pf_store_stat(pf_branch_store(a->branch), (char *)dir.data, &st);
-	if (r == -ENOENT || r == -ENOTDIR || (r == 0 && !st.is_dir))
-		return pf_why_set(why, -EINVAL, "it refers to the index files in %s, which are not there",
-				  (char *)dir.data);
-	return r < 0 ? pf_why_set(why, r, "cannot look at %s: %s", (char *)dir.data, strerror(-r)) : 0;
+	return index->has_base ? 0 : pf_apply_check_index_files(a, index->uuid, why);
 }
 
 /* Segments of one index all answer with row ids, or all with addresses. */

@@ -10,7 +10,7 @@
 int pf_apply_schema(struct pf_next *x, struct pf_buf *fields, struct pf_schema *out, struct pf_why *why);
 
 /*
- * A fragment that is to be new: it has rows, files with columns, no deletions, and its files are there, of a format that goes with the table's.
+ * A fragment that is to be new: it has rows, files with columns, no deletions, and its files are there, as long as it says, of a format that goes with the table's.
  */
 int pf_apply_check_new(const struct pf_apply *a, struct pf_next *x, const struct pf_fragment *f, struct pf_why *why);
 int pf_apply_check_file(const struct pf_apply *a, struct pf_next *x, const struct pf_data_file *f, struct pf_why *why);
@@ -80,6 +80,8 @@ int pf_apply_settle(const struct pf_apply *a, struct pf_next *x, struct pf_why *
 /* apply_index.c */
 int pf_apply_create_index(const struct pf_apply *a, const struct pf_operation *o, struct pf_next *x,
 			  struct pf_why *why);
+/* -EINVAL if the table has no files of an index of its own under this uuid. */
+int pf_apply_check_index_files(const struct pf_apply *a, const char *uuid, struct pf_why *why);
 /* Drop entries whose columns are gone, and segments that cover nothing beside others that do. */
 int pf_apply_retain_indices(struct pf_next *x, const struct pf_schema *s, struct pf_why *why);
 /* Take the coverage of columns that are rewritten in place from entries from `first` on, along the history of moved rows. */

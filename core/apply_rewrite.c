@@ -173,6 +173,16 @@ static int follow_moves(struct pf_next *x, size_t i, const struct moves *m, bool
 	return r < 0 ? r : pf_next_change_entry(x, i, changes, n, why);
 }
 
+/* Entry i was remapped. One of which no row is left kept its files. */
+static int swap_files(const struct pf_apply *a, struct pf_next *x, size_t i, const struct moves *m,
+		      const struct pf_index_swap *swap, struct pf_why *why)
+{
+	bool kept = x->entries[i].x.has_base || strcmp(swap->from, swap->to) == 0;
+	int r = kept ? 0 : pf_apply_check_index_files(a, swap->to, why);
+
+	return r < 0 ? r : follow_moves(x, i, m, true, swap, why);
+}
+
 static const struct pf_index_swap *swap_of(const struct pf_operation *o, const char *uuid, bool after)
 {
 	for (size_t i = 0; i < o->n_swaps; i++)
@@ -203,7 +213,7 @@ static int move_indices(const struct pf_apply *a, const struct pf_operation *o, 
 		if (pf_index_is_system(index))
 			continue;
 		if (swap)
-			r = follow_moves(x, i, m, true, swap, why);
+			r = swap_files(a, x, i, m, swap, why);
 		else if (x->stable)
 			r = follow_moves(x, i, m, !pf_index_has_addresses(index), NULL, why);
 	}

@@ -39,6 +39,8 @@ static int take_file_member(const struct pf_member *m, struct pf_data_file *f, s
 		return pf_member_u32(m, &f->major, why);
 	case LANCE__DATA_FILE__FIELD__FILE_MINOR_VERSION:
 		return pf_member_u32(m, &f->minor, why);
+	case LANCE__DATA_FILE__FIELD__FILE_SIZE_BYTES:
+		return pf_member_u64(m, &f->size, why);
 	case LANCE__DATA_FILE__FIELD__BASE_ID:
 		f->has_base = true;
 		return pf_member_u32(m, &f->base_id, why);

@@ -16,6 +16,7 @@ struct pf_data_file {
 	size_t n_fields;
 	struct pf_span columns; /* column_indices, as they are packed */
 	uint32_t major, minor;
+	uint64_t size; /* in bytes; 0: its writer did not say */
 	bool has_base;
 	uint32_t base_id;
 };

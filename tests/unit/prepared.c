@@ -34,15 +34,18 @@ static void put_buf(struct pf_buf *b, uint32_t number, const struct pf_buf *v)
 	assert_int_equal(pf_wire_put_bytes(b, number, v->data, v->len), 0);
 }
 
-/* A data file of columns 0 to 2, or of one. */
+/* A data file of columns 0 to 2, or of one: "f.lance", or "f.lance=7" if it is said to have 7 bytes. */
 static void put_file(struct pf_buf *b, uint32_t number, const char *path, int field)
 {
 	_cleanup_(pf_buf_release) struct pf_buf file = PF_BUF_INIT;
 	const uint8_t one[] = { (uint8_t)field };
+	size_t n = strcspn(path, "=");
 
-	put_text(&file, 1, path);
+	assert_int_equal(pf_wire_put_bytes(&file, 1, path, n), 0);
 	assert_int_equal(pf_wire_put_bytes(&file, 2, field < 0 ? (const void *)"\0\1\2" : one, field < 0 ? 3 : 1), 0);
 	put(&file, 4, 2);
+	if (path[n])
+		put(&file, 6, strtoull(path + n + 1, NULL, 10));
 	put_buf(b, number, &file);
 }
 
@@ -104,7 +107,6 @@ static void put_columns(struct pf_buf *b)
 		put_column(b, 2, i);
 }
 
-/* NAME:FIELD:FRAGMENTS. The uuid is made of the name. */
 /* Numbers below 10, joined by slashes. */
 static void put_columns_of(struct pf_buf *b, uint32_t number, const char *text)
 {
@@ -118,20 +120,28 @@ static void put_columns_of(struct pf_buf *b, uint32_t number, const char *text)
 		assert_int_equal(pf_wire_put_bytes(b, number, v, n), 0);
 }
 
-static void put_index(struct pf_buf *b, uint32_t number, char *text)
+/* The uuid of an index is made of its name. */
+static void put_index_id(struct pf_buf *b, uint32_t number, const char *name)
 {
-	_cleanup_(pf_buf_release) struct pf_buf index = PF_BUF_INIT, id = PF_BUF_INIT, bitmap = PF_BUF_INIT,
-						details = PF_BUF_INIT;
-	_cleanup_(pf_bitmap_freep) struct pf_bitmap *set = NULL;
-	char *save, *name = strtok_r(text, ":", &save), *field = strtok_r(NULL, ":", &save),
-		    *fragments = strtok_r(NULL, ":", &save), *carried = strtok_r(NULL, ":", &save);
+	_cleanup_(pf_buf_release) struct pf_buf id = PF_BUF_INIT;
 	uint8_t uuid[16] = "index           ";
-	uint32_t v[16];
-	size_t n = 0;
 
 	memcpy(uuid + 6, name, strlen(name) < 10 ? strlen(name) : 10);
 	assert_int_equal(pf_wire_put_bytes(&id, 1, uuid, 16), 0);
-	put_buf(&index, 1, &id);
+	put_buf(b, number, &id);
+}
+
+/* NAME:FIELD:FRAGMENTS */
+static void put_index(struct pf_buf *b, uint32_t number, char *text)
+{
+	_cleanup_(pf_buf_release) struct pf_buf index = PF_BUF_INIT, bitmap = PF_BUF_INIT, details = PF_BUF_INIT;
+	_cleanup_(pf_bitmap_freep) struct pf_bitmap *set = NULL;
+	char *save, *name = strtok_r(text, ":", &save), *field = strtok_r(NULL, ":", &save),
+		    *fragments = strtok_r(NULL, ":", &save), *carried = strtok_r(NULL, ":", &save);
+	uint32_t v[16];
+	size_t n = 0;
+
+	put_index_id(&index, 1, name);
 	put_columns_of(&index, 2, field);
 	put_text(&index, 3, name);
 	for (char *f = fragments ? strtok_r(fragments, ",", &save) : NULL; f && *f != '-';
@@ -160,6 +170,17 @@ static void put_group(struct pf_buf *b, char *text)
 		prepared_fragment(&group, 1, strtoull(id, NULL, 10), PREPARED_OLD, 10, 0);
 	prepared_fragment(&group, 2, 0, "f.lance", rows, 0);
 	put_buf(b, 3, &group);
+}
+
+/* OLD:NEW, names of indices. */
+static void put_swap(struct pf_buf *b, char *text)
+{
+	_cleanup_(pf_buf_release) struct pf_buf swap = PF_BUF_INIT;
+	char *save, *old = strtok_r(text, ":", &save);
+
+	put_index_id(&swap, 1, old);
+	put_index_id(&swap, 2, strtok_r(NULL, ":", &save));
+	put_buf(b, 4, &swap);
 }
 
 /* An entry of a map edit that is field `map` of the operation. */
@@ -215,8 +236,12 @@ static void put_replacement(struct pf_buf *b, const char *text)
 {
 	_cleanup_(pf_buf_release) struct pf_buf group = PF_BUF_INIT;
 
+	const char *field = strchr(text, ':') + 1, *said = strchr(field, '=');
+	char path[32];
+
+	snprintf(path, sizeof(path), "f.lance%s", said ? said : "");
 	put(&group, 1, strtoull(text, NULL, 10));
-	put_file(&group, 2, "f.lance", atoi(strchr(text, ':') + 1));
+	put_file(&group, 2, path, atoi(field));
 	put_buf(b, 1, &group);
 }
 
@@ -279,7 +304,10 @@ static void put_part(struct pf_buf *b, unsigned operation, char *part)
 		put_index(b, c == 'n' ? 1 : 2, rest);
 		break;
 	case 104:
-		put_group(b, rest);
+		if (c == 's')
+			put_swap(b, rest);
+		else
+			put_group(b, rest);
 		break;
 	case 105:
 		if (c == 'c')

@@ -142,6 +142,8 @@ static void bad_work_changes_nothing(void **state)
 
 	new_table_of(&w, PLAIN);
 	want_refusal(&w, "Append n0:none.lance", -EINVAL, "data/none.lance\", which is not there");
+	want_refusal(&w, "Append n0:f.lance=2", -EINVAL, "as one of 2 bytes, and it has 1");
+	want_refusal(&w, "DataReplacement d1:0=7", -EINVAL, "as one of 7 bytes, and it has 1");
 	want_refusal(&w, "Append n2:f.lance", -EINVAL, "two fragments with the id 2");
 	want_refusal(&w, "Delete u9", -EINVAL, "fragment 9, which is not there");
 	want_refusal(&w, "Delete r9", -EINVAL, "fragment 9, which is not there");
@@ -198,6 +200,30 @@ static void rewrites(void **state)
 	new_table_of(&w, PLAIN);
 	want_commit(&w, "Rewrite g1,2", 6);
 	assert_string_equal(prepared_ids(w.st, &ids), "3 4");
+	close_world(&w);
+}
+
+/* Queries would fail that were answered before. */
+static void a_remapped_index_has_its_files(void **state)
+{
+	static const char x[] = "_indices/696e6465-7820-7820-2020-202020202020/index.idx",
+			  y[] = "_indices/696e6465-7820-7920-2020-202020202020/index.idx";
+	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
+	const struct pf_work work = { .operation = &o };
+	struct pf_work_result result;
+	struct pf_why why = PF_WHY_INIT;
+	struct world w;
+
+	new_table_of(&w, PLAIN);
+	assert_int_equal(pf_store_mem_put(w.st, x, "x", 1), 0);
+	want_commit(&w, "CreateIndex nx:0:1,2", 6);
+	prepared("Rewrite g1,2 sx:y", 6, "99999999-1111-4222-8333-444444444444", &o);
+	assert_int_equal(pf_work_commit(w.b, &work, &result, &why), -EINVAL);
+	assert_non_null(strstr(why.text, "696e6465-7820-7920-2020-202020202020, which are not there"));
+	assert_int_equal(head_version(&w), 6);
+	assert_int_equal(pf_store_mem_put(w.st, y, "y", 1), 0);
+	assert_int_equal(pf_work_commit(w.b, &work, &result, NULL), 0);
+	assert_int_equal(head_version(&w), 7);
 	close_world(&w);
 }
 
@@ -437,6 +463,7 @@ int main(void)
 		cmocka_unit_test(a_version_to_come_is_of_another_table),
 		cmocka_unit_test(a_table_that_needs_more_is_left_alone),
 		cmocka_unit_test(rewrites),
+		cmocka_unit_test(a_remapped_index_has_its_files),
 		cmocka_unit_test(once_is_once),
 		cmocka_unit_test(what_has_landed_is_found),
 		cmocka_unit_test(a_lost_race_starts_over),
