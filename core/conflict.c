@@ -158,6 +158,14 @@ static bool named(const struct pf_indices *l, const char *name)
 	return false;
 }
 
+static bool has_uuid(const struct pf_indices *l, const char *uuid)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (strcmp(l->v[i].uuid, uuid) == 0)
+			return true;
+	return false;
+}
+
 /* Does `adds` extend an index by a segment without replacing one, while the other removes segments of it? */
 static bool extends_removed(const struct pf_operation *adds, const struct pf_operation *removes)
 {
@@ -257,6 +265,11 @@ static int index_over_rewrite(const struct pair *p)
 	const struct pf_fri *history = p->view->history;
 	bool tagged = history && history->index_version != 0, all = p->theirs->n_groups > 0;
 
+	/* What ours removes is there under another uuid, and would stay. */
+	for (size_t i = 0; i < p->theirs->n_swaps; i++)
+		if (strcmp(p->theirs->swaps[i].from, p->theirs->swaps[i].to) != 0 &&
+		    has_uuid(&p->ours->removed_indices, p->theirs->swaps[i].from))
+			return PF_RETRYABLE;
 	for (size_t g = 0; g < p->theirs->n_groups; g++)
 		all = all && is_recorded(history, &p->theirs->groups[g]);
 	for (size_t i = 0; i < p->ours->new_indices.n; i++) {

@@ -157,6 +157,10 @@ static void refinements(void **state)
 		{ "CreateIndex nx:0:1", "Rewrite g2,3", '.' },
 		{ "CreateIndex nx:0:-", "Rewrite g2,3", 'R' },
 		{ "CreateIndex rx", "Rewrite g2,3", '.' },
+		{ "CreateIndex rx", "Rewrite g2,3 sx:y", 'R' }, /* what it drops has another uuid, and would stay */
+		{ "CreateIndex rx", "Rewrite g2,3 sx:x", '.' },
+		{ "CreateIndex ry", "Rewrite g2,3 sx:y", '.' },
+		{ "CreateIndex nx:0:1 rx", "Rewrite g2,3 sx:y", 'R' },
 		{ "CreateIndex nx:0:1", "Update u1 f0 i", '.' }, /* its coverage shrinks instead */
 		{ "Rewrite g2,3", "CreateIndex nx:0:1,2", 'R' }, /* A26: what it covers in part */
 		{ "Rewrite g2,3", "CreateIndex nx:0:1", '.' },
