@@ -54,7 +54,7 @@ static int collect_ids(const struct pf_operation *o, struct origins *out, struct
 			r = pf_row_ids_read(f->row_ids.bytes, f->physical_rows, &ids, why);
 	}
 	if (r < 0 || ids.n == 0)
-		return r < 0 ? -EINVAL : 0;
+		return r == -EBADMSG ? -EINVAL : r;
 	out->v = calloc(ids.n, sizeof(*out->v));
 	if (!out->v)
 		return -ENOMEM;
