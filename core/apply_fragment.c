@@ -240,6 +240,23 @@ int pf_apply_next_id(struct pf_next *x, uint64_t *out, struct pf_why *why)
 	return 0;
 }
 
+int pf_apply_own_id(const struct pf_next *x, uint64_t id, struct pf_why *why)
+{
+	uint64_t last = x->has_max_fragment_id ? x->max_fragment_id : 0;
+
+	for (size_t i = 0; i < x->roster.n; i++) {
+		if (x->roster.v[i].id == id)
+			return 0; /* that is told when all are known */
+		last = x->roster.v[i].id > last ? x->roster.v[i].id : last;
+	}
+	if (id > last)
+		return 0;
+	return pf_why_set(why, -EINVAL,
+			  "a new fragment has the id %" PRIu64 ", which was given to another one before: without an "
+			  "id (0) it gets its own",
+			  id);
+}
+
 /* Append the field of row ids with as many as there are rows. */
 static int fill_row_ids(struct pf_next *x, const struct pf_fragment *f, struct pf_buf *out, struct pf_why *why)
 {
@@ -329,6 +346,8 @@ int pf_apply_add_new(const struct pf_apply *a, struct pf_next *x, const struct p
 		r = pf_apply_check_columns(f, s, why);
 	if (r == 0 && (!keep_id || f->id == 0))
 		r = pf_apply_next_id(x, &d.id, why);
+	else if (r == 0)
+		r = pf_apply_own_id(x, f->id, why);
 	if (r == 0 && x->stable) {
 		r = pf_row_versions_put_one(x->version, f->physical_rows, &versions);
 		d.made = d.updated = &versions;

@@ -22,6 +22,11 @@ int pf_apply_set_format(struct pf_next *x, const struct pf_fragments *l, struct 
 
 /* The next free id. -EOPNOTSUPP: none is left. */
 int pf_apply_next_id(struct pf_next *x, uint64_t *out, struct pf_why *why);
+/*
+ * May a new fragment bring this id? -EINVAL if one had it that is gone: indices still say that they cover that one, and a history of moved rows, where its
+ * rows went.
+ */
+int pf_apply_own_id(const struct pf_next *x, uint64_t id, struct pf_why *why);
 
 /* What a fragment gets on its way into the manifest; what is left at zero stays. */
 struct pf_dress {

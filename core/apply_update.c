@@ -153,8 +153,8 @@ static int add_moved(const struct pf_apply *a, struct pf_next *x, const struct p
 		r = pf_why_set(why, -EINVAL, "a new fragment has row ids in a column, but no versions of its rows");
 	if (r == 0)
 		r = pf_apply_live_files(f, s, &files, &changed);
-	if (r == 0 && f->id == 0)
-		r = pf_apply_next_id(x, &d.id, why);
+	if (r == 0)
+		r = f->id ? pf_apply_own_id(x, f->id, why) : pf_apply_next_id(x, &d.id, why);
 	if (r == 0 && x->stable && !placed_by_writer(f)) {
 		r = put_made(x, f, l, &made, why);
 		d.made = &made;

@@ -122,6 +122,35 @@ static void ids_count_on_from_the_highest_ever(void **state)
 	close_world(&w);
 }
 
+/* Indices go on saying that they cover what had an id before: they would be asked for rows that they do not have. */
+static void ids_of_others_are_not_given_again(void **state)
+{
+	static const char *const texts[] = { "Append n2:f.lance", "Append n0:f.lance n2:f.lance",
+					     "Update u1 n2:f.lance", "Merge c m1 m3 n2:f.lance" };
+	_cleanup_(pf_buf_release) struct pf_buf ids = PF_BUF_INIT;
+	_cleanup_(pf_operation_release) struct pf_operation last = { 0 };
+	struct pf_work work = { .operation = &last };
+	struct pf_work_result result;
+	struct world w;
+
+	new_table_of(&w, PLAIN);
+	want_commit(&w, "Delete r2", 6);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
+		struct pf_why why = PF_WHY_INIT;
+		work.operation = &o;
+		prepared(texts[i], 6, "99999999-1111-4222-8333-444444444444", &o);
+		int r = pf_work_commit(w.b, &work, &result, &why);
+		if (r != -EINVAL || !strstr(why.text, "has the id 2, which was given to another one before"))
+			fail_msg("%s: %d, %s", texts[i], r, why.text);
+	}
+	work.operation = &last;
+	prepared("Append n7:f.lance", 6, "99999999-1111-4222-8333-444444444444", &last);
+	assert_int_equal(pf_work_commit(w.b, &work, &result, NULL), 0);
+	assert_string_equal(prepared_ids(w.st, &ids), "1 3 7");
+	close_world(&w);
+}
+
 static void deletions(void **state)
 {
 	_cleanup_(pf_buf_release) struct pf_buf ids = PF_BUF_INIT;
@@ -458,6 +487,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pins_and_the_transaction_are_kept),
 		cmocka_unit_test(ids_count_on_from_the_highest_ever),
+		cmocka_unit_test(ids_of_others_are_not_given_again),
 		cmocka_unit_test(deletions),
 		cmocka_unit_test(bad_work_changes_nothing),
 		cmocka_unit_test(a_version_to_come_is_of_another_table),
