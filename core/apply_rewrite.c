@@ -131,6 +131,12 @@ static int recalculate(struct pf_numbers *ids, const struct moves *m, bool follo
 	return 0;
 }
 
+/* No row of it was left: it has the files that it had. */
+static bool is_kept(const struct pf_index_swap *swap)
+{
+	return strcmp(swap->from, swap->to) == 0;
+}
+
 /* Entry i covers the moved rows where they are now. swap: with these files, under this uuid. */
 static int follow_moves(struct pf_next *x, size_t i, const struct moves *m, bool follow,
 			const struct pf_index_swap *swap, struct pf_why *why)
@@ -139,7 +145,7 @@ static int follow_moves(struct pf_next *x, size_t i, const struct moves *m, bool
 	_cleanup_(pf_numbers_release) struct pf_numbers ids = { 0 };
 	_cleanup_(pf_buf_release) struct pf_buf bitmap = PF_BUF_INIT, covered = PF_BUF_INIT, uuid = PF_BUF_INIT;
 	_cleanup_(pf_freep) uint32_t *v = NULL;
-	struct pf_change changes[3];
+	struct pf_change changes[4];
 	size_t n = 0;
 
 	int r = pf_entry_bitmap(&x->entries[i], &b, why);
@@ -169,18 +175,11 @@ static int follow_moves(struct pf_next *x, size_t i, const struct moves *m, bool
 		r = pf_put_span(&uuid, LANCE__INDEX_METADATA__FIELD__UUID, swap->uuid);
 		changes[n++] = (struct pf_change){ LANCE__INDEX_METADATA__FIELD__UUID, PF_SPAN_OF(&uuid) };
 		changes[n++] = (struct pf_change){ LANCE__INDEX_METADATA__FIELD__FILES, PF_SPAN_OF(&swap->files) };
+		/* On a branch it may have been the parent's; the new files are here. */
+		if (!is_kept(swap))
+			changes[n++] = (struct pf_change){ .number = LANCE__INDEX_METADATA__FIELD__BASE_ID };
 	}
 	return r < 0 ? r : pf_next_change_entry(x, i, changes, n, why);
-}
-
-/* Entry i was remapped. One of which no row is left kept its files. */
-static int swap_files(const struct pf_apply *a, struct pf_next *x, size_t i, const struct moves *m,
-		      const struct pf_index_swap *swap, struct pf_why *why)
-{
-	bool kept = x->entries[i].x.has_base || strcmp(swap->from, swap->to) == 0;
-	int r = kept ? 0 : pf_apply_check_index_files(a, swap->to, why);
-
-	return r < 0 ? r : follow_moves(x, i, m, true, swap, why);
 }
 
 static const struct pf_index_swap *swap_of(const struct pf_operation *o, const char *uuid, bool after)
@@ -212,8 +211,12 @@ static int move_indices(const struct pf_apply *a, const struct pf_operation *o, 
 				"which Lance refuses: compact with defer_index_remap=True");
 		if (pf_index_is_system(index))
 			continue;
+		if (swap && !is_kept(swap))
+			r = pf_apply_check_index_files(a, swap->to, why);
+		if (r < 0)
+			return r;
 		if (swap)
-			r = swap_files(a, x, i, m, swap, why);
+			r = follow_moves(x, i, m, true, swap, why);
 		else if (x->stable)
 			r = follow_moves(x, i, m, !pf_index_has_addresses(index), NULL, why);
 	}

@@ -156,6 +156,8 @@ static void put_index(struct pf_buf *b, uint32_t number, char *text)
 		put_text(&details, 1, "/lance.table.NGramIndexDetails");
 		put_buf(&index, 6, &details);
 	}
+	if (strncmp(name, "based", 5) == 0)
+		put(&index, 9, 1);
 	put_columns_of(&index, 11, carried);
 	put_buf(b, number, &index);
 }

@@ -6,7 +6,7 @@
  *   Delete, Update             uID a fragment as it is afterwards, rID one that is removed; Update: nID:FILE, fFIELD modified, i in place, k keys inserted
  *   CreateIndex                nNAME:FIELD:FRAGMENTS a new index (fragments joined by commas; - none said), rNAME one that is removed; FIELD is several joined
  *                              by slashes if more than one; and :CARRIED may follow, the same of those that it only carries; one whose name begins with ngram
- *                              is an index of n-grams
+ *                              is an index of n-grams, with based one whose files are on base 1
  *   Rewrite                    gID,ID a group of these, 10 rows of PREPARED_OLD each, that becomes one fragment; sOLD:NEW an index that was remapped
  *                              from one uuid, that of a CreateIndex of this name, to another
  *   Project                    cFIELD a column that is left; p nulls as they were

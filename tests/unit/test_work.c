@@ -256,6 +256,33 @@ static void a_remapped_index_has_its_files(void **state)
 	close_world(&w);
 }
 
+/* Lance 14 leaves it on the base of the parent, where its new files are not, and every query by it fails. */
+static void an_index_of_the_parent_that_is_remapped_is_here(void **state)
+{
+	static const char y[] = "696e6465-7820-7920-2020-202020202020";
+	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
+	_cleanup_(pf_indices_release) struct pf_indices before = { 0 }, after = { 0 };
+	const struct pf_work work = { .operation = &o };
+	struct pf_work_result result;
+	struct world w;
+
+	new_table_of(&w, PLAIN);
+	want_commit(&w, "CreateIndex nbased:0:1,2", 6);
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *was = head_of(&w);
+	assert_int_equal(pf_indices_read(w.st, was, &before, NULL), 0);
+	assert_true(before.n == 1 && before.v[0].has_base);
+	prepared("Rewrite g1,2 sbased:y", 6, "99999999-1111-4222-8333-444444444444", &o);
+	assert_int_equal(pf_work_commit(w.b, &work, &result, NULL), -EINVAL);
+	assert_int_equal(pf_store_mem_put(w.st, "_indices/696e6465-7820-7920-2020-202020202020/index.idx", "y", 1), 0);
+	assert_int_equal(pf_work_commit(w.b, &work, &result, NULL), 0);
+	_cleanup_(pf_manifest_unrefp) struct pf_manifest *is = head_of(&w);
+	assert_int_equal(pf_indices_read(w.st, is, &after, NULL), 0);
+	assert_int_equal(after.n, 1);
+	assert_string_equal(after.v[0].uuid, y);
+	assert_false(after.v[0].has_base);
+	close_world(&w);
+}
+
 static void once_is_once(void **state)
 {
 	struct trap t = { "sync_dir", "_versions", PF_FAULT_BEFORE, -EIO };
@@ -494,6 +521,7 @@ int main(void)
 		cmocka_unit_test(a_table_that_needs_more_is_left_alone),
 		cmocka_unit_test(rewrites),
 		cmocka_unit_test(a_remapped_index_has_its_files),
+		cmocka_unit_test(an_index_of_the_parent_that_is_remapped_is_here),
 		cmocka_unit_test(once_is_once),
 		cmocka_unit_test(what_has_landed_is_found),
 		cmocka_unit_test(a_lost_race_starts_over),
