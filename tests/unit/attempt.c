@@ -66,3 +66,13 @@ void assert_nothing_left(struct pf_store *st)
 	assert_int_equal(count_staged(st, "_transactions"), 0);
 	assert_false(exists(st, TXN_6));
 }
+
+void run_script(void *arg, struct pf_store *st, const char *op, const char *name)
+{
+	struct script *s = arg;
+
+	if (s->done || strcmp(op, s->op) != 0 || !strstr(name, s->name))
+		return;
+	s->done = true;
+	s->act(st);
+}

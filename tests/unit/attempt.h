@@ -31,6 +31,19 @@ bool exists(struct pf_store *st, const char *name);
 /* Version v of main as another writer, with Lance's kind of transaction, would leave it. */
 void others_commit(struct pf_store *st, uint64_t v);
 
+/* A script, for pf_store_mem_set_hook with run_script: when call `op` on a name with `name` in it is about to be made for the first time, `act` happens. */
+struct script {
+	const char *op, *name;
+	void (*act)(struct pf_store *st);
+	bool done;
+};
+void run_script(void *arg, struct pf_store *st, const char *op, const char *name);
+
+#define SCRIPT(o, n, a)                                                                                                \
+	{                                                                                                              \
+		.op = o, .name = n, .act = a                                                                           \
+	}
+
 /* Heals the store. No version of ours, no transaction file, nothing staged. */
 void assert_nothing_left(struct pf_store *st);
 

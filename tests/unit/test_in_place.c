@@ -144,15 +144,15 @@ static void what_cannot_be_added_is_copied(void **state)
 }
 
 /* What others do when call `op` on `name` is about to be made for the first time. */
-struct script {
+struct meanwhile {
 	struct staging *s;
 	const char *op, *name;
 	void (*act)(struct staging *s);
 };
 
-static void run_script(void *arg, struct pf_store *st, const char *op, const char *name)
+static void run_meanwhile(void *arg, struct pf_store *st, const char *op, const char *name)
 {
-	struct script *x = arg;
+	struct meanwhile *x = arg;
 
 	if (!x->act || strcmp(op, x->op) != 0 || !strstr(name, x->name))
 		return;
@@ -164,10 +164,10 @@ static void run_script(void *arg, struct pf_store *st, const char *op, const cha
 static int publish_while(struct staging *s, const char *op, const char *name, void (*act)(struct staging *s),
 			 struct pf_why *why)
 {
-	struct script x = { s, op, name, act };
+	struct meanwhile x = { s, op, name, act };
 	struct pf_manifest *m;
 
-	pf_store_mem_set_hook(s->w.st, run_script, &x);
+	pf_store_mem_set_hook(s->w.st, run_meanwhile, &x);
 	int r = publish(&s->w, &m, why);
 	heal(s->w.st);
 	assert_null(x.act);
