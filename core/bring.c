@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "landed.h"
 #include "reference.h"
 #include "text.h"
 
@@ -349,12 +350,13 @@ static int bring(struct pf_store *st, struct pf_bring *l, struct pf_why *why)
 	return r;
 }
 
-static int carry_out(struct pf_branch *b, struct pf_bring *l, struct pf_bring *out, struct pf_why *why)
+static int carry_out(struct pf_branch *b, const struct pf_operation *o, struct pf_bring *l, struct pf_bring *out,
+		     struct pf_why *why)
 {
 	int r = bring(pf_branch_store(b), l, why);
 
 	if (r < 0) {
-		pf_bring_undo(l);
+		pf_bring_undo(b, o, l);
 		return r;
 	}
 	*out = *l;
@@ -390,7 +392,7 @@ int pf_bring_in(struct pf_branch *b, const char *dir, const struct pf_operation 
 	const struct plan p = { b, own, &l, why };
 	if (r == 0)
 		r = add_new(&p, o);
-	return r < 0 ? r : carry_out(b, &l, out, why);
+	return r < 0 ? r : carry_out(b, o, &l, out, why);
 }
 
 int pf_bring_copied(struct pf_branch *b, struct pf_branch *copy, const struct pf_operation *theirs,
@@ -418,7 +420,7 @@ int pf_bring_copied(struct pf_branch *b, struct pf_branch *copy, const struct pf
 		r = add_deletions(&p, &theirs->added, &ours->added);
 	if (r == 0)
 		r = add_indices(&p, ours);
-	return r < 0 ? r : carry_out(b, &l, out, why);
+	return r < 0 ? r : carry_out(b, ours, &l, out, why);
 }
 
 /* Not if somebody else has committed the same work meanwhile, and the name in the table is its only one. */
@@ -429,8 +431,23 @@ static bool has_first_name(const struct pf_bring_file *f)
 	return lstat(f->from, &a) == 0 && lstat(f->to, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-void pf_bring_undo(struct pf_bring *l)
+/* By somebody else, who found our names there and took them for good; or it cannot be told. */
+static bool may_have_landed(struct pf_branch *b, const struct pf_operation *o)
 {
+	uint64_t read_version;
+
+	return pf_landed_find(b, o->uuid, &read_version, NULL) != -ENOENT;
+}
+
+void pf_bring_undo(struct pf_branch *b, const struct pf_operation *o, struct pf_bring *l)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < l->n; i++)
+		any |= l->v[i].linked;
+	/* What no version names is for cleanup to collect. */
+	if (any && may_have_landed(b, o))
+		return;
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].linked && has_first_name(&l->v[i]))
 			unlinkat(AT_FDCWD, l->v[i].to, 0);
@@ -438,6 +455,17 @@ void pf_bring_undo(struct pf_bring *l)
 	for (size_t i = l->n_dirs; i-- > 0;)
 		if (l->dirs[i].made)
 			rmdir(l->dirs[i].path);
+}
+
+int pf_bring_keep(struct pf_branch *b, struct pf_bring *l, struct pf_why *why)
+{
+	struct stat st;
+	size_t i = 0;
+
+	while (i < l->n && lstat(l->v[i].to, &st) == 0)
+		i++;
+	int r = i < l->n ? bring(pf_branch_store(b), l, why) : 0;
+	return r < 0 ? pf_why_prefix(why, r, "it is committed, but not all of its files are in the table") : 0;
 }
 
 size_t pf_bring_end(struct pf_bring *l)

@@ -42,10 +42,19 @@ int pf_bring_in(struct pf_branch *b, const char *dir, const struct pf_operation 
 int pf_bring_copied(struct pf_branch *b, struct pf_branch *copy, const struct pf_operation *theirs,
 		    const struct pf_operation *ours, struct pf_bring *out, struct pf_why *why);
 
-/* The commit is known to have failed: our names in the table go. */
-void pf_bring_undo(struct pf_bring *l);
+/*
+ * The commit of `o` on b is known to have failed, or was not meant: our names in the table go. Not if somebody else has committed the same: to them they were
+ * there.
+ */
+void pf_bring_undo(struct pf_branch *b, const struct pf_operation *o, struct pf_bring *l);
 
-/* It is known to have landed: the names in `dir` go. Returns how many files are left. */
+/*
+ * It is known to have landed: whoever tried the same and came to nothing may have taken names back that we had found there; those are made again. Negative:
+ * one is missing, and the sentence says which.
+ */
+int pf_bring_keep(struct pf_branch *b, struct pf_bring *l, struct pf_why *why);
+
+/* After that: the names in `dir` go. Returns how many files are left. */
 size_t pf_bring_end(struct pf_bring *l);
 
 #endif

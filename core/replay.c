@@ -533,8 +533,8 @@ static int commit(struct pf_replay *r, struct step *s, bool dry_run, struct pf_w
 		return e;
 	e = pf_work_commit(r->table, &w, result, why);
 	if (dry_run || (e < 0 && e != -EINPROGRESS))
-		pf_bring_undo(&s->files);
-	return e;
+		pf_bring_undo(r->table, &s->ours, &s->files);
+	return e < 0 || dry_run ? e : pf_bring_keep(r->table, &s->files, why);
 }
 
 /* An index that cannot follow is left out, if that was asked for. 1: it is. */

@@ -55,6 +55,33 @@ static int bring(struct fixture *x, const char *text, struct pf_bring *out, stru
 	return pf_bring_in(x->b, "s", &o, out, why);
 }
 
+/* What was brought by this: SOURCE_5 came to nothing. */
+static void undo(struct fixture *x, struct pf_bring *l)
+{
+	_cleanup_(pf_operation_release) struct pf_operation o = { 0 };
+
+	prepared("Append n0:a.lance", 1, SOURCE_5, &o);
+	pf_bring_undo(x->b, &o, l);
+}
+
+/* SOURCE_5 becomes version 2. */
+static void land(struct fixture *x)
+{
+	const struct table_version v = { .version = 2, .uuid = SOURCE_5 };
+	char manifest[TABLE_NAME_MAX], txn[TABLE_NAME_MAX];
+
+	table_put(x->mem, &v);
+	for (const char *const *name =
+		     (const char *const[]){ table_manifest_name(&v, manifest), table_txn_name(&v, txn), NULL };
+	     *name; name++) {
+		_cleanup_(pf_buf_release) struct pf_buf bytes = PF_BUF_INIT;
+		_cleanup_(pf_stage_discardp) struct pf_stage *sg = NULL;
+		assert_int_equal(pf_store_get(x->mem, *name, 1 << 20, &bytes), 0);
+		assert_int_equal(pf_store_create(x->table, *name, &sg), 0);
+		assert_int_equal(pf_stage_write(sg, bytes.data, bytes.len), 0);
+	}
+}
+
 static bool is_there(const char *path)
 {
 	return access(path, F_OK) == 0;
@@ -80,7 +107,7 @@ static void in_and_undone(void **state)
 	_cleanup_(pf_bring_release) struct pf_bring l = { 0 };
 
 	assert_int_equal(bring(*state, "Append n0:a.lance n0:b.lance", &l, NULL), 0);
-	pf_bring_undo(&l);
+	undo(*state, &l);
 	assert_false(is_there("t/data"));
 	assert_true(disk_has("s/data/a.lance", "a") && disk_has("s/data/a/0.blob", "blob") &&
 		    disk_has("s/b.lance", "b"));
@@ -127,12 +154,40 @@ static void again(void **state)
 	assert_int_equal(bring(*state, "Append n0:a.lance", &first, NULL), 0);
 	/* Ended before it was committed: what is there is taken for what it is, and not taken back. */
 	assert_int_equal(bring(*state, "Append n0:a.lance", &second, NULL), 0);
-	pf_bring_undo(&second);
+	undo(*state, &second);
 	assert_true(disk_has("t/data/a.lance", "a") && disk_has("t/data/a/0.blob", "blob"));
 	assert_int_equal(pf_bring_end(&first), 0);
 	/* Ended after that. */
 	assert_int_equal(bring(*state, "Append n0:a.lance", &third, NULL), 0);
 	assert_int_equal(third.n, 0);
+}
+
+/* Two runs of the same share the names in the table: what lands keeps them, whatever becomes of the other. */
+static void landed_by_another(void **state)
+{
+	_cleanup_(pf_bring_release) struct pf_bring first = { 0 }, second = { 0 };
+
+	assert_int_equal(bring(*state, "Append n0:a.lance", &first, NULL), 0);
+	assert_int_equal(bring(*state, "Append n0:a.lance", &second, NULL), 0);
+	land(*state);
+	undo(*state, &first);
+	assert_true(disk_same_file("t/data/a.lance", "s/data/a.lance"));
+	assert_true(disk_same_file("t/data/a/0.blob", "s/data/a/0.blob"));
+}
+
+static void taken_back_before_it_landed(void **state)
+{
+	_cleanup_(pf_bring_release) struct pf_bring first = { 0 }, second = { 0 };
+	struct fixture *x = *state;
+
+	assert_int_equal(bring(*state, "Append n0:a.lance", &first, NULL), 0);
+	assert_int_equal(bring(*state, "Append n0:a.lance", &second, NULL), 0);
+	undo(*state, &first);
+	assert_false(is_there("t/data"));
+	land(*state);
+	assert_int_equal(pf_bring_keep(x->b, &second, NULL), 0);
+	assert_int_equal(pf_bring_end(&second), 0);
+	assert_true(disk_has("t/data/a.lance", "a") && disk_has("t/data/a/0.blob", "blob"));
 }
 
 /* Whoever names the table itself, or a link to it, loses nothing: the name that would go is the one that stays. */
@@ -218,8 +273,8 @@ static void from_a_copy(void **state)
 	assert_int_equal(pf_bring_copied(x->b, copy, &index, &index, &more, NULL), 0);
 	assert_true(disk_same_file(from, to));
 
-	pf_bring_undo(&more);
-	pf_bring_undo(&l);
+	pf_bring_undo(x->b, &index, &more);
+	pf_bring_undo(x->b, &ours, &l);
 	assert_false(is_there("t/data") || is_there("t/_deletions"));
 	assert_false(is_there(to));
 	assert_true(disk_has("c/_deletions/5-1-1.bin", "deleted") && disk_has(from, "index"));
@@ -233,6 +288,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(all_kinds, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_be_looked_at_is_not_missing, setup, teardown),
 		cmocka_unit_test_setup_teardown(again, setup, teardown),
+		cmocka_unit_test_setup_teardown(landed_by_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(taken_back_before_it_landed, setup, teardown),
 		cmocka_unit_test_setup_teardown(from_the_table_itself, setup, teardown),
 		cmocka_unit_test_setup_teardown(nothing_is_overwritten, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_cannot_come, setup, teardown),

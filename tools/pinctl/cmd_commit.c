@@ -200,9 +200,12 @@ static int commit(struct ctl *c, const struct pf_work *w, const char *rewrite, c
 		return r;
 	}
 	if (r < 0 || w->dry_run) {
-		pf_bring_undo(&files);
+		pf_bring_undo(c->branch, w->operation, &files);
 		return r;
 	}
+	r = pf_bring_keep(c->branch, &files, why);
+	if (r < 0)
+		return r;
 	size_t left = pf_bring_end(&files);
 	if (left)
 		ctl_say("%zu files are committed and could not be removed from %s", left, from);
