@@ -430,6 +430,10 @@ static void copy_crosses_file_systems(void **state)
 	struct stat a, b;
 	if (fd < 0 || fstat(fd, &a) < 0 || stat("t", &b) < 0 || a.st_dev == b.st_dev) {
 		print_message("skipped: no second file system at /dev/shm\n");
+		if (fd >= 0) {
+			close(fd);
+			unlink(other);
+		}
 		skip();
 	}
 	size_t n = 2 * 1024 * 1024 + 3;
